@@ -84,14 +84,14 @@ async def _replied(context: Context, invocation: Invocation) -> Job | None:
 
 
 async def words_behind(context: Context, call: Call) -> str:
-    """Return the transcript or the text read aloud that a call replies to, or ""."""
+    """Return the transcript, the prompt or the text read aloud that a call replies to, or ""."""
     job = await _replied(context, call.invocation)
     if job is not None and isinstance(job.request, SpeechToText):
         output = await context.queue.jobs.output(job)
         return output.text if output is not None else ""
     if job is not None and isinstance(job.request, TextToSpeech) and job.request.source is None:
         return job.request.text
-    return ""
+    return job.request.words if job is not None and job.request.gives_files else ""
 
 
 async def has_words(context: Context, invocation: Invocation) -> bool:

@@ -1,7 +1,7 @@
 """`/edit` and `/again`: repeat a request, with or without changes, and edit images by a prompt.
 
 Without a new text, `/edit` answers with a form that holds the old values. With images and no job it
-edits those images. It also edits an image that is replied to, if a model can.
+edits those images. It also edits an image that is replied to, or the latest one, if a model can.
 """
 
 from dataclasses import fields
@@ -10,7 +10,7 @@ from typing import Any
 from bot.commands.call import forms
 from bot.commands.call.context import Call, Context
 from bot.commands.call.forms import FORM_TEXT_MOST
-from bot.commands.call.jobs import past_job, replied_job, shown_request
+from bot.commands.call.jobs import drawn_images, past_job, replied_job, shown_request
 from bot.commands.call.options import ANY_OPTIONS, IMAGES, OPTIONS, given_in
 from bot.commands.call.parser import recheck
 from bot.commands.call.sources import Source, all_sources
@@ -39,12 +39,15 @@ from queueing.core.requests import (
     AnyRequest,
     Capability,
     Chat,
+    Embed,
     File,
     Generation,
     SpeechToText,
     TextToImage,
     TextToSpeech,
 )
+
+_LOOKED_AT = 20  # of the person's latest jobs
 
 AGAIN = Command(
     name="again",
@@ -164,7 +167,9 @@ EDIT = Command(
 async def handle_edit(context: Context, call: Call) -> Answer:
     if await _is_about_images(context, call):
         return await edit_images(context, call, await all_sources(context, call))
-    job = await past_job(context, call)
+    job = await _meant(context, call)
+    if (image := await _image_of(context, call, job)) is not None:
+        return await edit_images(context, call, (image,))
     if call.args.keys() <= {"id"} and not call.invocation.form:
         return await _ask_for_changes(context, call, job)
     request, unused = _changed(context, call, job)
@@ -183,6 +188,29 @@ async def _is_about_images(context: Context, call: Call) -> bool:
         return bool(files)
     able = context.catalog.able(Capability.IMAGE_EDIT)
     return isinstance(job.request, TextToImage) and call.text("prompt") is not None and bool(able)
+
+
+async def _meant(context: Context, call: Call) -> Job:
+    """Return the job to change. A new text alone is not about what was only read or transcribed."""
+    at = call.invocation
+    if at.form or at.replied_to is not None or call.whole("id") is not None:
+        return await past_job(context, call)
+    if call.text("prompt") is not None:
+        await call.turn()
+        for job in await context.queue.jobs.history(at.user, limit=_LOOKED_AT):
+            if not isinstance(job.request, TextToSpeech | SpeechToText | Embed):
+                return job
+    return await past_job(context, call)
+
+
+async def _image_of(context: Context, call: Call, job: Job) -> Source | None:
+    """Return the image that a new text without a reply changes, if a model can edit it."""
+    at = call.invocation
+    pointed = at.form or at.replied_to is not None or call.whole("id") is not None
+    if pointed or call.text("prompt") is None or not context.catalog.able(Capability.IMAGE_EDIT):
+        return None
+    images = await drawn_images(context, job) if isinstance(job.request, TextToImage) else ()
+    return Source(file=images[0], job=job) if images else None
 
 
 def _changed(context: Context, call: Call, job: Job) -> tuple[AnyRequest, tuple[str, ...]]:

@@ -22,6 +22,7 @@ from tests.bot.results import (
     model,
     of,
     press,
+    said,
 )
 from tests.fakes.chat import FakeChat
 from tests.fakes.servers.backend import IMAGE
@@ -107,6 +108,47 @@ def test_a_reply_to_a_result_edits_its_image_where_a_model_can() -> None:
 
     (refused,) = told(in_bot(redrawn))
     assert refused.startswith("No model here can edit or combine images.")
+
+
+def test_edit_without_a_reply_is_about_the_latest_image() -> None:
+    """People would get a picture of "make the roof green", or have it read aloud."""
+
+    async def scenario(running: Bot) -> None:
+        await done(running, "/image flux a house")
+        await done(running, "/speak hello")
+        edited = await ask(running, "/edit make the roof green")
+        assert (drawn(edited).prompt, drawn(edited).edit) == ("make the roof green", True)
+        assert await files_of(running, edited) == (IMAGE,)
+        await done(running, "/ask why is it?")
+        asked = await ask(running, "/edit why is it so?")
+        assert asked is not None
+        assert asked.request.words == "why is it so?"
+        await done(running, "/image flux a cat", "fake:2")
+        smaller = await ask(running, "/edit --steps 9", "fake:2")
+        assert (drawn(smaller).prompt, drawn(smaller).edit) == ("a cat", False)
+
+    async def redrawn(running: Bot) -> None:
+        await done(running, "/image flux a house")
+        await done(running, "/speak hello")
+        again = await ask(running, "/edit a green house")
+        assert (drawn(again).prompt, drawn(again).edit) == ("a green house", False)
+
+    parrot = model("parrot", Capability.TEXT_TO_SPEECH)
+    in_bot(scenario, *ALL, parrot)
+    in_bot(redrawn, FLUX, QWEN, parrot)
+
+
+def test_a_question_below_an_image_is_about_its_prompt() -> None:
+    """The model would read the model's name, the size and the seed as what somebody said."""
+
+    async def scenario(running: Bot) -> None:
+        job = await done(running, "/image flux a house")
+        ref = await of(running, job)
+        shown = "a house\nflux · 64×64 · seed 3"
+        asked = await ask(running, "/ask qwen is it old?", replied_to=ref, quoted=shown)
+        assert said(asked) == [("user", "> a house\n\nis it old?")]
+
+    in_bot(scenario, *ALL)
 
 
 def test_a_job_is_done_again_by_another_model() -> None:
