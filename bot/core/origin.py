@@ -37,6 +37,7 @@ class Origin(Record):
     user_name: str
     language: str
     key: str
+    token: str = ""  # by which the platform finds its answer to the call after a restart
     request: str | None = None  # the caller's own message, to reply to
     near: ModelHint | None = None
     parts: tuple[str, ...] = ()  # the parts of its album that belong to the request
@@ -73,6 +74,7 @@ class Origin(Record):
             user_name=call.user_name,
             language=language,
             key=call.key,
+            token=call.token,
             request=call.request.message if call.request else None,
             near=near,
             parts=tuple(file.part for file in call.files if file.part),
@@ -87,6 +89,11 @@ class Origin(Record):
     def places(self) -> tuple[str, ...]:
         """Return the ids by which a configuration may name the chat, the nearest first."""
         return places_of(self.chat, self.within)
+
+    @property
+    def nonce(self) -> str:
+        """What makes a repeated send of the job's first message find the one already sent."""
+        return f"{self.key} token={self.token}" if self.token else self.key
 
     def request_ref(self) -> MessageRef | None:
         """Return the caller's own message, if there is one."""

@@ -223,6 +223,8 @@ class Invocation:
     """A command called on any platform, by text, slash command or button.
 
     - `key` is unique per call. It is the same when the platform delivers the call again.
+    - `token` is what the platform needs beside the key to find its answer to the call, for
+      as long as it does. A send with the nonce "<key> token=<token>" then changes it.
     - `user` is "<platform>:<id>".
     - `options` are values the platform has already typed by the command's `Param` table;
       `text` is what remains to be parsed (all of it on text platforms).
@@ -266,6 +268,7 @@ class Invocation:
     language: str | None = None
     rights: frozenset[str] = frozenset()
     within: tuple[str, ...] = ()
+    token: str = ""
     request: MessageRef | None = None  # the caller's own message, to reply to
     replied_to: MessageRef | None = None
     button: bool = False

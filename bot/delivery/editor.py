@@ -267,11 +267,12 @@ class Editor:
         await counted(self._meter, message.origin.platform, edit)
 
     async def _send(self, message: StatusMessage, content: Content) -> MessageRef:
+        origin = message.origin
         return await self._platform(message).send(
-            message.origin.chat,
+            origin.chat,
             content,
-            reply_to=message.origin.request_ref(),
-            nonce=message.origin.key + ("" if message.sent_at is None else " afresh"),
+            reply_to=origin.request_ref(),
+            nonce=origin.nonce if message.sent_at is None else f"{origin.key} afresh",
         )
 
     async def _answer(self, message: StatusMessage, content: Content) -> MessageRef | None:

@@ -36,8 +36,12 @@ MANY = PersonLimits(open_per_person=100, queued_per_person=100)
 
 @dataclass
 class Watched:
-    """When each question's answer was ready, and what the chat saw when."""
+    """When each question's answer was ready, and what the chat saw when.
 
+    Where an answer comes `whole` with its first message, no message without it may follow it.
+    """
+
+    whole: bool
     ready: dict[int, float] = field(default_factory=dict)
     shown: dict[int, float] = field(default_factory=dict)
     pings: list[float] = field(default_factory=list)
@@ -57,7 +61,7 @@ class Watched:
         elif any(isinstance(part, Markdown) for part in content.body) and text.endswith(" s"):
             number = int(text.split()[2].removeprefix("q"))
             self.shown.setdefault(number, now)
-        elif "done" in text and content.buttons:
+        elif "on its way" in text and (content.buttons or self.whole):
             self.unfinished.append(text)
 
     def waited_behind(self) -> list[str]:
@@ -99,7 +103,7 @@ def asked(chat: StrictChat, crowd: dict[str, Any], number: int) -> Invocation:
 
 def watched(crowd: dict[str, Any], seed: int = 1) -> tuple[StrictChat, Watched]:
     """Let the crowd ask, and return its chat with what it saw."""
-    chat, seen = CHATS[crowd["chat"]](Random(seed)), Watched()
+    chat, seen = CHATS[crowd["chat"]](Random(seed)), Watched(whole=crowd["chat"] != "telegram")
     chat.on_show = seen.on_show
 
     async def scenario(running: Bot) -> None:

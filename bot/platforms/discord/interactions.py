@@ -125,6 +125,7 @@ class InteractionReply:
         }
         return Invocation(
             key=f"{self._platform}:{interaction.id}",
+            token="" if self._button else interaction.token,
             platform=self._platform,
             user=f"{self._platform}:{interaction.user.id}",
             user_name=interaction.user.display_name,

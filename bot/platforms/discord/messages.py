@@ -5,7 +5,6 @@ They are ignored, except for a mention of the bot's role: Discord gives each bot
 name, and people pick it from the list by mistake.
 """
 
-import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -57,7 +56,7 @@ class DiscordMessageCall:
         replied = self._replied()
         ours = replied is not None and replied.author.id == self.me
         return Invocation(
-            key=f"{self.platform.name}:message:{message.id}",
+            key=self._key,
             platform=self.platform.name,
             user=f"{self.platform.name}:{message.author.id}",
             user_name=message.author.display_name,
@@ -82,13 +81,15 @@ class DiscordMessageCall:
     async def respond(self, content: Content, private: bool) -> MessageRef:  # noqa: ARG002
         """Answer with a reply.
 
-        Ignores `private`: on Discord only answers to commands can be private. The same text is
-        posted only once if this is repeated within a few minutes.
+        Ignores `private`: on Discord only answers to commands can be private. If this is repeated
+        within a few minutes, the first reply is changed.
         """
         request = self._ref(self.message.id)
-        words = "".join(str(part) for part in content.body)
-        nonce = f"{self.message.id} {hashlib.sha256(words.encode()).hexdigest()}"
-        return await self.platform.send(self._chat(), content, reply_to=request, nonce=nonce)
+        return await self.platform.send(self._chat(), content, reply_to=request, nonce=self._key)
+
+    @property
+    def _key(self) -> str:
+        return f"{self.platform.name}:message:{self.message.id}"
 
     def _is_for_us(self) -> bool:
         """Return whether a message is meant for the bot, as far as its form shows."""

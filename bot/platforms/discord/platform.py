@@ -5,14 +5,11 @@ rate limit with a text that is outdated by then.
 """
 
 import asyncio
-import hashlib
 import logging
 import secrets
-import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any
 
 import discord
 from discord import app_commands
@@ -37,10 +34,10 @@ from bot.platforms.discord.commands import Describe, missing_commands
 from bot.platforms.discord.errors import (
     ARCHIVED_THREAD,
     CONNECTION_ERRORS,
-    NO_HISTORY_TO_REPLY,
     chat_errors,
 )
-from bot.platforms.discord.renderer import TEXT_MOST, outgoing
+from bot.platforms.discord.posts import answer_to, nonce_of, post_or_find, show, shows
+from bot.platforms.discord.renderer import TEXT_MOST
 from queueing.core.concurrency import TaskGroup, timeout
 
 SCOPES = ("bot", "applications.commands")
@@ -81,7 +78,6 @@ def _owner(about: discord.AppInfo) -> ChatPerson | None:
 
 
 MEBIBYTE = 2**20
-NONCE_MOST = 25  # characters; Discord refuses longer ones
 
 FIRST_PAUSE_S = 5.0
 LONGEST_PAUSE_S = 600.0  # Discord resets the token of a bot that identifies 1000 times a day
@@ -128,6 +124,7 @@ class Discord:
         free_edit_s=3300.0,  # after an hour, edits have a separate small budget (error 30046)
         previews=True,
         free_answers=True,  # an initial response does not count against the channel's budget
+        sends_once=True,
     )
 
     def __init__(
@@ -253,19 +250,22 @@ class Discord:
         reply_to: MessageRef | None = None,
         nonce: str | None = None,
     ) -> MessageRef:
-        """Post a message. Repeating a nonce within a few minutes returns the message it created."""
-        channel = self._channel(chat)
+        """Post a message.
+
+        Repeating a nonce within a few minutes changes the message it created. One with the token of
+        an interaction changes the answer to it.
+        """
         # discord.py retries after a 5xx; the nonce prevents a duplicate.
-        mark = _nonce(nonce or secrets.token_hex(8))
+        key, _, token = (nonce or secrets.token_hex(8)).partition(" token=")
         with chat_errors(unclear=True):
             async with timeout(_patience_s(content)):
-                try:
-                    sent = await _post(channel, content, reply_to, mark)
-                except discord.HTTPException as error:
-                    if error.code != NO_HISTORY_TO_REPLY:
-                        raise
-                    sent = await _post(channel, content, None, mark)
-        return MessageRef(platform=self.name, chat=chat, message=str(sent.id))
+                channel, client = self._channel(chat), self._client
+                answered = await answer_to(client, token) if client and token else None
+                sent = answered or await post_or_find(channel, content, reply_to, nonce_of(key))
+        ref = MessageRef(platform=self.name, chat=chat, message=str(sent.id))
+        if not shows(sent, content):
+            await self.edit(ref, content)
+        return ref
 
     async def edit(self, ref: MessageRef, content: Content) -> None:
         """Replace a message's whole content. Idempotent."""
@@ -274,12 +274,12 @@ class Discord:
         with chat_errors():
             async with timeout(_patience_s(content)):
                 try:
-                    await _show(message, content)
+                    await show(message, content)
                 except discord.HTTPException as error:
                     if error.code != ARCHIVED_THREAD:
                         raise
                     await self._unarchive(channel.id)
-                    await _show(message, content)
+                    await show(message, content)
 
     async def delete(self, ref: MessageRef) -> None:
         """Delete one of the bot's messages. Idempotent."""
@@ -325,48 +325,8 @@ def restart_pauses_s() -> Iterator[float]:
         pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
 
 
-async def _post(
-    channel: discord.PartialMessageable, content: Content, reply_to: MessageRef | None, nonce: str
-) -> discord.Message:
-    message = outgoing(content, now=time.time())
-    quoting: dict[str, Any] = {}
-    if reply_to is not None:
-        quoting["reference"] = discord.MessageReference(
-            message_id=int(reply_to.message), channel_id=channel.id, fail_if_not_exists=False
-        )
-    return await channel.send(
-        message.text,
-        files=message.files,
-        view=message.view or discord.utils.MISSING,
-        allowed_mentions=message.mentions,
-        suppress_embeds=True,
-        nonce=nonce,
-        **quoting,
-    )
-
-
-async def _show(message: discord.PartialMessage, content: Content) -> None:
-    shown = outgoing(content, now=time.time())
-    await message.edit(
-        content=shown.text,
-        attachments=shown.files,
-        view=shown.view,
-        allowed_mentions=shown.mentions,
-    )
-
-
 def _patience_s(content: Content) -> float:
     return REQUEST_TIMEOUT_S + sum(len(file.data) for file in content.files) / UPLOAD_BYTES_PER_S
-
-
-def _nonce(text: str) -> str:
-    """Return a nonce Discord accepts.
-
-    A long one is hashed, because cutting it could cause collisions.
-    """
-    if len(text) <= NONCE_MOST:
-        return text
-    return hashlib.sha256(text.encode()).hexdigest()[:NONCE_MOST]
 
 
 def _closed_for_good(codes: Sequence[int]) -> ChatRefused | None:

@@ -79,6 +79,7 @@ class Web:
         chat_every_s=0.05,
         overall_per_s=200.0,
         previews=True,
+        sends_once=True,
     )
 
     def __init__(

@@ -159,6 +159,16 @@ async def test_a_repeated_send_is_found_again_where_it_can_be(
     assert other not in {first, again}
 
 
+async def test_a_repeated_send_shows_what_is_new(stage: Stage, platform: ChatPlatform) -> None:
+    """A job that ended between a send and its repeat would stay "in line" for ever."""
+    if not stage.finds_again:
+        return
+    first = await platform.send(stage.chat, words("in line"), nonce="job-9")
+    again = await platform.send(stage.chat, words("an answer"), nonce="job-9")
+    assert first == again
+    assert await stage.reads(first) == "an answer"
+
+
 async def test_chats_know_whether_several_people_read_them(
     stage: Stage, platform: ChatPlatform
 ) -> None:

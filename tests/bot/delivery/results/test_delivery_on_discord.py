@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from bot.delivery.records import MessageRecords
 from tests.bot.platforms.discord.test_discord_app import done, usher
 from tests.fakes.discord.discord import FakeDiscord
 from tests.fakes.discord.discord_rest import Seen
+from tests.fakes.discord.discord_state import APPLICATION_ID
 
 EDITS = "/channels/*/messages/*"
 
@@ -70,3 +72,41 @@ async def test_a_call_whose_first_answer_is_refused_gets_it_all_the_same(
         await fake.wait_for(lambda: sent.answer)
         posted = [each for each in fake.rest.requests if each.path == "/channels/100/messages"]
         assert posted == [], "it came as an ordinary message"
+
+
+async def test_a_first_message_nobody_could_note_becomes_the_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a crash right after the first answer, the result would come as a second message."""
+    go_on, answered = asyncio.Event(), asyncio.Event()
+
+    async def dying(*_about: Any) -> None:
+        answered.set()
+        await asyncio.Event().wait()
+
+    async with FakeDiscord() as fake:
+        with monkeypatch.context() as patched:
+            patched.setattr(MessageRecords, "note_message", dying)
+            async with usher(fake, tmp_path, go_on=go_on):
+                call = await fake.person(7).slash("image", model="flux", prompt="cat")
+                await answered.wait()
+        go_on.set()
+        async with usher(fake, tmp_path, go_on=go_on):
+            await fake.wait_for(lambda: done(call.answer))
+        assert fake.channel().messages == [call.answer]
+
+
+@pytest.mark.parametrize("private", [False, True])
+async def test_a_lost_answer_to_a_message_is_repeated_as_the_same_message(
+    private: bool, tmp_path: Path
+) -> None:
+    """A second message would stay that looks as if its job still waited."""
+    go_on = asyncio.Event()
+    async with FakeDiscord() as fake, usher(fake, tmp_path, go_on=go_on):
+        fake.fail("POST", "/channels/*/messages", drop=True, acting=True)
+        channel = fake.rest.direct(7) if private else fake.channel()
+        await fake.person(7).says(f"<@{APPLICATION_ID}> /image flux cat", in_channel=channel)
+        await fake.wait_for(lambda: len(channel.messages) > 1)
+        go_on.set()
+        await fake.wait_for(lambda: any(map(done, channel.messages)))
+        assert len([each for each in channel.messages if each.author is None]) == 1
