@@ -246,6 +246,8 @@ class Invocation:
       forms, or if this kind of call cannot open one. It raises `ChatError`.
     - `form`: the values come from a form, so a field that is missing from the options was
       emptied.
+    - `lacks` are the rights, in the platform's own words, that the bot needs to show a result
+      in the chat and does not have. A job is then refused, and the answers are private.
     - `comes_again`: the platform delivers a call again if `CommandHandler.call` has not
       returned from it, after a restart at the latest.
     - `album` is set for images that arrive one by one. `key` is then the album's, the
@@ -281,6 +283,7 @@ class Invocation:
     alert: Alert | None = None  # tried before a private answer; never raises
     form: bool = False
     comes_again: bool = True
+    lacks: tuple[str, ...] = ()
     album: Album | None = None
     arrival: Arrival | None = None
 

@@ -86,6 +86,7 @@ class RefusalKind(Enum):
     # ---------------------------------------------------------------- who asks, and where
     CHAT_NOT_ALLOWED = Row("refused.chat", {"chat": str})
     ROLE_NEEDED = Row("refused.use")
+    CHAT_CLOSED = Row("refused.chat_closed", {"rights": str})
     BANNED = Row("refused.banned", {"reason": str}, api=_BANNED)
     BANNED_UNTIL = Row("refused.banned_until", {"reason": str, "moment": Moment}, api=_BANNED)
     UNWANTED_WORD = Row("refused.word", {"word": str})

@@ -40,10 +40,12 @@ async def asking(
 
     `cut` names the documents of which only the beginning is used. `same_again` is whether a
     repeated request may give the same result. `unused` names the parameters in a prompt that have no
-    effect.
+    effect. Raises `Declined` where the result could not be shown.
     """
-    await call.turn()
     invocation = call.invocation
+    if invocation.lacks:
+        raise Declined(Refusal(RefusalKind.CHAT_CLOSED, rights=", ".join(invocation.lacks)))
+    await call.turn()
     settings = context.live.chat_settings.of(invocation.platform, invocation.places)
     near = await _near_model(context, call, needs)
     aloud = bool(call.person.aloud) and any(file.kind in SPOKEN for file in invocation.files)

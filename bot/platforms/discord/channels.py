@@ -24,6 +24,24 @@ def is_astray(message: discord.Message) -> bool:
     return isinstance(message.channel, discord.PartialMessageable)
 
 
+def lacking(interaction: "discord.Interaction[Any]") -> tuple[str, ...]:
+    """Return the names of the permissions that the bot misses to show a result in this channel.
+
+    An interaction can be answered without them, but later edits and further parts need them.
+    """
+    if interaction.guild_id is None:
+        return ()
+    threaded = isinstance(interaction.channel, discord.Thread)
+    needs = {
+        "View Channel": "view_channel",
+        "Send Messages in Threads" if threaded else "Send Messages": (
+            "send_messages_in_threads" if threaded else "send_messages"
+        ),
+    }
+    has = interaction.app_permissions
+    return tuple(name for name, right in needs.items() if not getattr(has, right))
+
+
 SERVER_WIDE = ("administrator", "manage_guild", "kick_members", "ban_members", "moderate_members")
 """Permissions that only the server grants.
 

@@ -21,7 +21,7 @@ from bot.core.content import Content, Form
 from bot.core.errors import ChatError, ChatUnavailable, ContentRefused
 from bot.core.platform import Attachment, CommandHandler, Invocation, MessageRef
 from bot.platforms.discord.attachments import Downloads, attachment_of, of_reply
-from bot.platforms.discord.channels import rights_of_call, within
+from bot.platforms.discord.channels import lacking, rights_of_call, within
 from bot.platforms.discord.errors import (
     ALREADY_ACKNOWLEDGED,
     EXPIRED_INTERACTION,
@@ -151,6 +151,7 @@ class InteractionReply:
             show_form=None if self._form else self.show_form,
             form=self._form,
             comes_again=False,
+            lacks=lacking(interaction),
         )
 
     def _readable(self, text: str) -> str:

@@ -251,7 +251,7 @@ class Person:
             "locale": self.locale,
             "attachment_size_limit": 10 * 2**20,
             "entitlements": [],
-            "app_permissions": "0",
+            "app_permissions": str(channel.permissions),
             "authorizing_integration_owners": {
                 "0": str(channel.guild if channel.owner is None else 0)
             },

@@ -92,6 +92,7 @@ class Channel:
     told: bool = True  # the gateway tells of it when the bot connects
     guild: int = GUILD_ID
     archived: bool = False
+    permissions: int = 274878008320  # of the bot: those of the invitation in docs/discord.md
     refusal: tuple[int, int] | None = None  # status and code of every answer, once set
     all_messages: list[FakeMessage] = field(default_factory=list)
 

@@ -136,3 +136,41 @@ async def test_an_answer_streams_and_admins_alone_may_preload(tmp_path: Path) ->
         assert message is not None
         await fake.wait_for(lambda: any("Regenerate" in each.label for each in message.buttons))
         assert "why?" in message.shown
+
+
+@pytest.mark.parametrize(
+    ("allowed", "thread", "named"),
+    [
+        (0, False, "View Channel, Send Messages"),
+        (1 << 11, False, "View Channel"),
+        (1 << 10, False, "Send Messages"),
+        (1 << 10 | 1 << 11, True, "Send Messages in Threads"),
+    ],
+)
+async def test_work_is_refused_where_its_result_could_not_be_shown(
+    allowed: int, thread: bool, named: str, tmp_path: Path
+) -> None:
+    """A job was accepted, "ready in 5 s" stood there for ever, and nobody got its result."""
+    async with FakeDiscord() as fake, usher(fake, tmp_path) as parts:
+        channel = fake.add_channel(300, thread=thread)
+        channel.permissions, channel.refusal = allowed, (403, 50001)
+        person = fake.person(7)
+        call = await person.slash("image", in_channel=channel, model="flux", prompt="cat")
+        answer = await fake.wait_for(lambda: call.answer)
+        assert answer is not None
+        assert answer.seen_only_by == 7
+        assert answer.shown.endswith(f"must give me {named}.")
+        assert await parts.queue.jobs.open_jobs() == []
+        told = await person.slash("queue", in_channel=channel)
+        await fake.wait_for(lambda: told.answer)
+
+
+async def test_work_is_accepted_in_direct_messages_whatever_rights_are_reported(
+    tmp_path: Path,
+) -> None:
+    """A direct message has no permissions to speak of."""
+    async with FakeDiscord() as fake, usher(fake, tmp_path):
+        direct = fake.rest.direct(7)
+        direct.permissions = 0
+        call = await fake.person(7).slash("image", in_channel=direct, model="flux", prompt="cat")
+        await fake.wait_for(lambda: done(call.answer))
