@@ -263,7 +263,7 @@ class Dispatcher:
         return parse(command, invocation.text, self._is_model)
 
     def _is_model(self, name: str) -> bool:
-        return self._context.catalog.find(name) is not None
+        return self._context.catalog.is_meant(name)
 
     def suggest(self, param: Param, typed: str, user: str) -> Sequence[str]:
         """Return up to 25 values for a parameter from memory, those with the typed prefix first."""

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from functools import cached_property
 from math import inf
 
 from queueing.core.errors import NotCapable, UnknownModel
@@ -23,7 +24,10 @@ from queueing.core.specs import (
     HostSpec,
     ModelSpec,
     Shares,
+    as_written,
     divided,
+    is_name_of_model,
+    other_names,
     parts,
 )
 
@@ -68,6 +72,7 @@ def meant_or_all(word: str, names: Iterable[str], *, all_are: str = "there are")
     return f"did you mean {meant[0]}?" if meant else f"{all_are} {', '.join(known)}"
 
 
+NEAREST = 3  # suggestions for an unknown name
 LEAST_MISSPELT, MOST_MISSPELT = 3, 40  # letters of a word that is checked for misspelling
 
 
@@ -171,8 +176,26 @@ class Catalog:
         )
 
     def find(self, word: str) -> ModelSpec | None:
-        """Return the model of that name or alias, ignoring case, or None."""
-        return self.models.get(word) or self._by_word.get(word.casefold())
+        """Return the model of that name or alias, ignoring case, or None.
+
+        The last names tried are those of `other_names`, if they fit one model.
+        """
+        found = self.models.get(word) or self._by_word.get(word.casefold())
+        fits = () if found else self._others.get(as_written(word), ())
+        return self.models[fits[0]] if len(fits) == 1 else found
+
+    def is_meant(self, word: str) -> bool:
+        """Return whether the first word of a text is the name of a model, known or unknown.
+
+        A plain word may be meant literally, unless it is a name or an alias.
+        """
+        if word.casefold() in self._by_word or is_name_of_model(word):
+            return True
+        return as_written(word) in self._others and not word.isalpha()
+
+    @cached_property
+    def _others(self) -> Mapping[str, tuple[str, ...]]:
+        return other_names(self.models.values())
 
     def named(self, word: str) -> ModelSpec:
         """Return the model of that name or alias. Raises `UnknownModel` with similar names."""
@@ -196,21 +219,27 @@ class Catalog:
 
     def nearest(self, word: str, capability: Capability | None = None) -> tuple[str, ...]:
         """Return up to three names a person may have meant."""
+        fits = self._others.get(as_written(word), ())
+        if able := [
+            n for n in fits if capability is None or capability in self.models[n].capabilities
+        ]:
+            return tuple(able[:NEAREST])
         words = [
             known
             for known, model in self._by_word.items()
             if capability is None or capability in model.capabilities
         ]
-        close = near(word, words, most=3, alike=0.5)
+        close = near(word, words, most=NEAREST, alike=0.5)
         return tuple(dict.fromkeys(self._by_word[known].name for known in close))
 
     def misspelt(self, word: str, capability: Capability) -> str | None:
-        """Return the capable model whose name or alias differs from a word by one or two letters.
+        """Return the capable model that a word is a short name of, or almost a name or an alias.
 
         Returns None if the word is a model's name or its plural, or if either is too short to
         compare.
         """
         word = word.casefold()
+        fits = self._others.get(as_written(word), ())
         if not LEAST_MISSPELT <= len(word) <= MOST_MISSPELT or word in self._by_word:
             return None
         words = [
@@ -220,8 +249,9 @@ class Catalog:
             and known != word.removesuffix("s")
             and capability in model.capabilities
         ]
-        close = near(word, words, alike=0.75)
-        return self._by_word[close[0]].name if close else None
+        able = [name for name in fits if capability in self.models[name].capabilities]
+        close = [] if able else near(word, words, alike=0.75)
+        return able[0] if able else self._by_word[close[0]].name if close else None
 
 
 def _hosts_of(hosts: Iterable[HostSpec]) -> Mapping[str, tuple[str, ...]]:

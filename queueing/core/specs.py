@@ -1,6 +1,8 @@
 """Models, servers and hosts as configured, and how a model is divided among GPUs. Pure."""
 
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from urllib.parse import urlsplit, urlunsplit
@@ -297,3 +299,61 @@ def work(request: Request, usual: Mapping[str, float]) -> float:
             return pixels(request, usual) * (request.seconds or seconds) / seconds
         case _:
             return 0.0
+
+
+LONGEST_NAME = 200  # characters of a name that is understood
+_VARIANT = re.compile(
+    r"([:@][\w.-]*|\.(gguf|safetensors|ckpt)"
+    r"|[-_.](i?q\d\w*|f16|bf16|fp16|fp8|int[48]|[48]bit|gguf|awq|gptq|mlx))$"
+)
+_NAME = re.compile(r"[a-z0-9][\w.@:/+-]*[/:@][\w.@:/+-]+")
+_SIZE_OR_KIND = re.compile(r"(?<![a-z0-9.])\d+(\.\d+)?b(?![a-z0-9])|[-_.:@]i?q\d_\w|gguf|:latest$")
+
+
+def other_names(models: Iterable[ModelSpec]) -> Mapping[str, tuple[str, ...]]:
+    """Return the models that each further name fits, in lower case.
+
+    A model answers to its server's name for it, without folders and without its variant. What fits
+    the whole name of one model is not a short name of another.
+    """
+    whole: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    short: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    for model in models:
+        for name in {model.name, str(model.options.get("model") or model.name)}:
+            for end in _ends(as_written(name)[:LONGEST_NAME]):
+                whole[end][model.name] = None
+                short[_without_variant(end)][model.name] = None
+    return {name: tuple(fits) for name, fits in (short | whole).items()}
+
+
+def as_written(word: str) -> str:
+    """Return a name in lower case and with the separator that servers other than Windows use."""
+    return word.replace("\\", "/").casefold()
+
+
+def is_name_of_model(word: str) -> bool:
+    """Return whether a word can only be meant as a model's name, as servers write them.
+
+    Such a name has a folder or a variant, and a size or a quantisation: `qwen/qwen3-8b`.
+    """
+    name = as_written(word)
+    return (
+        len(name) <= LONGEST_NAME
+        and "://" not in name
+        and _NAME.fullmatch(name) is not None
+        and _SIZE_OR_KIND.search(name) is not None
+    )
+
+
+def _without_variant(name: str) -> str:
+    while shorter := _VARIANT.sub("", name):
+        if shorter == name:
+            break
+        name = shorter
+    return name
+
+
+def _ends(name: str) -> list[str]:
+    """Return a name with all its folders, with fewer, and alone."""
+    parts = name.strip("/").split("/")
+    return ["/".join(parts[at:]) for at in range(len(parts))]
