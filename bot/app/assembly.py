@@ -1,6 +1,6 @@
 """Builds the bot's stores, and everything between people and the queue."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -33,6 +33,7 @@ from bot.people.api_keys import ApiKeys
 from bot.people.audit_log import AuditLog
 from bot.people.invites import Invites
 from bot.people.links import LinkEnds, Links, key_of
+from bot.people.names import NameForms
 from bot.people.people import People
 from bot.people.upload_quota import ReceivedBytes
 from bot.platforms.registry import PlatformParts
@@ -227,7 +228,7 @@ def context(given: SharedParts, admission: AdmissionService) -> Context:
         live=given.in_force,
         chat_logs={"web": stored.chat_log},
         invites=stored.invites,
-        naming={**config.chats.naming(), **api_keys.NAMING},
+        naming=_naming(given),
         links=stored.links,
         api_keys=stored.keys if config.api is not None else None,
         roles=given.roles,
@@ -267,7 +268,13 @@ def operator_records(given: SharedParts) -> Dashboard:
         access=given.access,
         audit=stored.audit,
         clock=given.clock,
+        naming=_naming(given),
     )
+
+
+def _naming(given: SharedParts) -> Mapping[str, NameForms]:
+    """Return each platform's way to name people, and that of programs."""
+    return {**given.config.chats.naming(), **api_keys.NAMING}
 
 
 # ------------------------------------------------------------ programs

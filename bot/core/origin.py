@@ -8,6 +8,8 @@ from bot.core.live_settings import places_of
 from bot.core.platform import Invocation, MessageRef
 from queueing.core.requests import Record
 
+THE_BOT = "usher:"  # begins the owners of jobs that the bot itself asks for
+
 
 class ModelHint(Record):
     """The first word of a prompt, and the model whose name it resembles."""

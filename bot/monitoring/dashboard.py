@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from pydantic import TypeAdapter
 
+from bot.core.origin import THE_BOT
 from bot.core.queue import JobReader, QueueStatus
 from bot.monitoring.history import History, StoredUsage, Usage
 from bot.monitoring.hours import Recorded, bounds, grain_of, hours_of
@@ -16,6 +17,7 @@ from bot.monitoring.live_state import LiveState, now_of
 from bot.monitoring.records import HourSpan, HoursRecord, PeopleRecord, PersonUse
 from bot.people.access import Access, day_of
 from bot.people.audit_log import AuditLog
+from bot.people.names import NameForms
 from bot.people.people import People, Person
 from queueing.core.errors import StoreError
 from queueing.core.ports import Clock
@@ -37,7 +39,10 @@ class _Names:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DashboardReader:
-    """Implements `Dashboard` in any process that can reach the queue and the database."""
+    """Implements `Dashboard` in any process that can reach the queue and the database.
+
+    `naming` holds each platform's way to name people: others cannot be banned.
+    """
 
     status: QueueStatus
     history: History
@@ -47,6 +52,7 @@ class DashboardReader:
     access: Access
     audit: AuditLog
     clock: Clock
+    naming: Mapping[str, NameForms] = field(default_factory=dict)
     _names: _Names = field(default_factory=_Names)
 
     async def read_now(self) -> LiveState:
@@ -74,7 +80,8 @@ class DashboardReader:
         since = day_of(now, self.access.zone).began_at
         gpu_s = await self.gpu.gpu_used(since)
         usage = await self.usage.since(since)
-        users = sorted(usage.users | gpu_s.keys(), key=lambda user: (-gpu_s.get(user, 0.0), user))
+        used = (user for user in usage.users | gpu_s.keys() if not user.startswith(THE_BOT))
+        users = sorted(used, key=lambda user: (-gpu_s.get(user, 0.0), user))
         persons = await self.people.known(users[:PEOPLE_MOST])
         names = await self._known_names({person.user for person in persons})
         shown = [
@@ -93,6 +100,7 @@ class DashboardReader:
         self, person: Person, gpu_s: float, usage: Usage, names: Mapping[str, str], now: float
     ) -> PersonUse:
         user, banned = person.user, person.is_banned(now)
+        admin, names_of = self.access.is_admin(user), self.naming.get(user.partition(":")[0])
         return PersonUse(
             user=user,
             name=names.get(user, user),
@@ -104,7 +112,8 @@ class DashboardReader:
             banned=banned,
             banned_until=person.banned_until if banned else None,
             ban_reason=person.ban_reason if banned else None,
-            admin=self.access.is_admin(user),
+            admin=admin,
+            bannable=not admin and names_of is not None and names_of.is_user(user),
         )
 
     async def _known_names(self, users: AbstractSet[str]) -> Mapping[str, str]:

@@ -199,7 +199,8 @@ class PersonUse:
     """A person's usage: GPU seconds and ended jobs of today, open jobs, and limits.
 
     `name` is their display name, or `user` if unknown. `admin` and the limits leave out rights that
-    depend on a call.
+    depend on a call. Nobody can ban an admin, or a name
+    that no chat gives to people.
     """
 
     user: str
@@ -213,6 +214,7 @@ class PersonUse:
     banned_until: float | None
     ban_reason: str | None
     admin: bool
+    bannable: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

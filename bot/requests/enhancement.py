@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from bot.core.origin import THE_BOT
 from bot.core.queue import ModelReader
 from bot.requests.creation import Made
 from queueing.core.jobs import Job, NewJob
@@ -9,7 +10,7 @@ from queueing.core.requests import Chat, ChatMessage, TextToAudio, TextToImage, 
 
 DELAY_S = 10.0
 
-OWNER = "usher:enhancement"  # counts against nobody's limits and appears in nobody's list
+OWNER = f"{THE_BOT}enhancement"  # counts against nobody's limits and appears in nobody's list
 
 PROMPT_LIMIT = 2_000  # characters: a longer answer is not a prompt
 

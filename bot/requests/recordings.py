@@ -8,6 +8,7 @@ interruption.
 import re
 from collections.abc import Sequence
 
+from bot.core.origin import THE_BOT
 from queueing.core.jobs import Job, NewJob
 from queueing.core.requests import Chat, File, Request, SpeechToText, TextToSpeech
 
@@ -37,7 +38,7 @@ def spoken(markdown: str) -> str:
     return _EMPTY.sub("\n\n", text).strip()
 
 
-OWNER = "usher:recordings"  # counts against nobody's limits and appears in nobody's list
+OWNER = f"{THE_BOT}recordings"  # counts against nobody's limits and appears in nobody's list
 
 RECORDINGS = 4  # in one question
 HEARD_LIMIT = 20_000  # characters of transcript in one question

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from bot.app.setup import MIGRATIONS
+from bot.config.chats import ChatsConfig
 from bot.core.live_settings import LiveSettings
 from bot.core.origin import name_in
 from bot.monitoring.dashboard import DashboardReader
@@ -61,6 +62,7 @@ class Recording:
                 access=Access(["web:1"], PersonLimits()),
                 audit=audit,
                 clock=clock,
+                naming=ChatsConfig.naming(),
             )
             writing = asyncio.create_task(recorder.run())
             await asyncio.sleep(1.0)  # until the servers have been asked, nothing is promised

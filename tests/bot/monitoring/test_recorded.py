@@ -259,11 +259,15 @@ def test_people_are_shown_with_what_they_used(there: Recording) -> None:
             await bot.people.change("web:3", banned_at=1.0, ban_reason="spam")
             await bot.people.change("web:4", language="de")
             await bot.audit.write(Act(at=2.0, actor="web:1", action="ban", subject="web:3"))
+            for owner in ("usher:recordings", "usher:enhancement", "crowd:1"):
+                await there.draw(bot, "turbo", owner=owner)
             waiting = there.installation.new("turbo", "cat", owner="web:2")
             await bot.queue.submitter.submit(waiting, limits=NO_LIMITS)
             people = await bot.reader.read_people()
         shown = {each.user: each for each in people.people}
-        assert [each.user for each in people.people] == ["web:1", "web:2", "web:3"]
+        assert shown.keys() == {"web:1", "web:2", "web:3", "crowd:1"}
+        bannable = {user for user, each in shown.items() if each.bannable}
+        assert bannable == {"web:2", "web:3"}  # no admin, nobody of the demo's crowd
         assert shown["web:1"].gpu_s == pytest.approx(10.0, abs=2.0)
         assert (shown["web:1"].jobs, shown["web:1"].admin) == (2, True)
         assert shown["web:2"].waiting + shown["web:2"].running == 1

@@ -66,7 +66,7 @@ class PersonRow {
     write(this.act, words);
     this.act.setAttribute("aria-label", `${tell(person.banned ? "unban" : "ban")}: ${person.name}`);
     this.act.classList.toggle("danger", !person.banned);
-    this.act.disabled = person.admin; // the bot bans no admin
+    this.act.disabled = !person.bannable;
     this.node.classList.toggle("banned", person.banned);
     writeParts(this.facts, [facts(person), person.banned, person.banned_until, person.ban_reason], () => [
       facts(person).join(" · "),

@@ -386,6 +386,7 @@ def crowd(at: float) -> PeopleRecord:
             banned_until=None,
             ban_reason=None,
             admin=False,
+            bannable=True,
         )
         for place, user in enumerate(PEOPLE)
     ]
@@ -394,7 +395,7 @@ def crowd(at: float) -> PeopleRecord:
         name="Ada",
         limits=PersonLimits(lane="vip", per_hour=60, gpu_seconds_per_day=3600),
     )
-    people[2] = replace(people[2], user="web:local", name="web:local", admin=True)
+    people[2] = replace(people[2], user="web:local", name="web:local", admin=True, bannable=False)
     people[4] = replace(
         people[4], banned=True, banned_until=at + 7200, ban_reason="floods the line"
     )
