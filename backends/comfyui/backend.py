@@ -25,7 +25,7 @@ from backends.comfyui.model_templates import (
     read_templates,
     remarks_on,
 )
-from backends.comfyui.server import ComfyUIServer
+from backends.comfyui.server import ComfyUIServer, server_options
 from backends.comfyui.verifying import verify
 from backends.comfyui.workflow.graph import Asked, Graph, places
 from backends.comfyui.workflow.graph_analysis import Medium
@@ -42,7 +42,6 @@ from backends.comfyui.workflow.rendering import TINY, fill, warm_up
 from backends.comfyui.workflow.template import Template
 from backends.common.http import Http
 from backends.common.model_names import lora_names
-from backends.common.options import read_options
 from queueing.core.concurrency import timeout
 from queueing.core.errors import (
     BadModel,
@@ -57,7 +56,6 @@ from queueing.core.requests import (
     File,
     Generation,
     Output,
-    Record,
     TextToImage,
     Work,
 )
@@ -67,17 +65,6 @@ FREE_S = 10.0
 NO_IMAGE = problem(ProblemKind.NO_IMAGE)
 NO_RESULT = problem(ProblemKind.NO_RESULT)
 FREED_MB = 512  # a process may hold this much with no model loaded
-
-
-class ServerOptions(Record):
-    """The settings of a ComfyUI backend.
-
-    `token` is sent as a bearer token, for servers behind a proxy that requires one. `keep_metadata`
-    leaves the workflow in the files that people receive.
-    """
-
-    token: str | None = None
-    keep_metadata: bool = False
 
 
 class ComfyUI(Backend):
@@ -110,9 +97,8 @@ class ComfyUI(Backend):
 
     def __init__(self, spec: BackendSpec) -> None:
         self._name = spec.name
-        self._options = read_options(ServerOptions, spec.options, f"backends.{spec.name}")
-        token = self._options.token
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._options = server_options(spec)
+        headers = self._options.headers
         self._http = Http(spec.url, headers=headers, proxy=spec.proxy)
         self._server = ComfyUIServer(self._http)
         socket_url = f"ws{spec.url.removeprefix('http').rstrip('/')}/ws"

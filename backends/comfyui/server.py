@@ -33,12 +33,14 @@ from backends.comfyui.workflow.graph import Graph, as_json
 from backends.common.error_rules import judged
 from backends.common.http import Http, Params
 from backends.common.http_replies import WORDS_LIMIT, HttpRefused
+from backends.common.options import read_options
 from queueing.core.errors import (
     ResultGone,
     Unavailable,
     UnreadableAnswer,
 )
-from queueing.core.requests import File
+from queueing.core.requests import File, Record
+from queueing.core.specs import BackendSpec
 
 FILE_LIMIT = 256 * 1024 * 1024
 WORKFLOWS_LIMIT = 32 * 1024 * 1024  # of hundreds of prompts
@@ -46,6 +48,27 @@ LIST_LIMIT = 4 * 1024 * 1024  # of a folder's file list
 FORGETS_S = 1.0  # interval between checks whether it still knows a prompt
 NEWEST = (1, 8, 64, 512)  # how many prompts of the history to read, growing as needed
 PREVIEWS = "latent2rgb"  # costs the GPU nothing; the server's default is no preview
+
+
+class ServerOptions(Record):
+    """The settings of a ComfyUI backend.
+
+    `token` is sent as a bearer token, for servers behind a proxy that requires one. `keep_metadata`
+    leaves the workflow in the files that people receive.
+    """
+
+    token: str | None = None
+    keep_metadata: bool = False
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers of every call."""
+        return {"Authorization": f"Bearer {self.token}"} if self.token else {}
+
+
+def server_options(spec: BackendSpec) -> ServerOptions:
+    """Return a backend's own settings. Raises `BadModel` for others."""
+    return read_options(ServerOptions, spec.options, f"backends.{spec.name}")
 
 
 class ComfyUIServer:

@@ -1,10 +1,11 @@
 """Checks the templates of a model against one server, before any request uses them."""
 
 from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
 
 from pydantic import JsonValue
 
-from backends.comfyui.server import ComfyUIServer
+from backends.comfyui.server import ComfyUIServer, server_options
 from backends.comfyui.workflow.node_types import NumberRange, common, input_of, inputs_of, limits_in
 from backends.comfyui.workflow.offered_nodes import (
     check_offered,
@@ -12,7 +13,19 @@ from backends.comfyui.workflow.offered_nodes import (
     input_files,
 )
 from backends.comfyui.workflow.template import Template
+from backends.common.http import Http
 from queueing.core.errors import BadModel
+from queueing.core.specs import BackendSpec
+
+
+@asynccontextmanager
+async def opened(spec: BackendSpec) -> AsyncIterator[ComfyUIServer]:
+    """Yield the client of a server, for workflows that belong to no model yet."""
+    http = Http(spec.url, headers=server_options(spec).headers, proxy=spec.proxy)
+    try:
+        yield ComfyUIServer(http)
+    finally:
+        await http.aclose()
 
 
 async def described(server: ComfyUIServer, kinds: Collection[str]) -> dict[str, JsonValue]:

@@ -50,6 +50,10 @@ def parser() -> argparse.ArgumentParser:
     _config_argument(watch)
     watch.set_defaults(command="top")
 
+    _workflow_commands(
+        commands.add_parser("workflow", help="make models of workflows exported from ComfyUI")
+    )
+
     backup = commands.add_parser("backup", help="copy the database, also while the bot runs")
     backup.add_argument(
         "file", type=Path, metavar="FILE", help="replaced once the copy is complete"
@@ -116,6 +120,34 @@ def _init_arguments(init: argparse.ArgumentParser) -> None:
         action="store_true",
         help="ask nothing: tokens come from the environment, such as TELEGRAM_TOKEN",
     )
+
+
+def _workflow_commands(workflow: argparse.ArgumentParser) -> None:
+    commands = workflow.add_subparsers(required=True, metavar="COMMAND")
+    add = commands.add_parser(
+        "add",
+        help="turn a workflow exported in the API format into a template: put placeholders where"
+        " requests need them, try it on your servers, and write it beside the configuration",
+    )
+    add.add_argument("file", type=Path, metavar="FILE", help="the workflow; it is never changed")
+    _config_argument(add)
+    add.add_argument("--name", metavar="NAME", help="the model's name (default: the file's)")
+    add.add_argument(
+        "--prompt", metavar="NODE.INPUT", help="the input for the prompt, such as 6.text"
+    )
+    add.add_argument("--negative", metavar="NODE.INPUT", help="the input for the negative prompt")
+    add.add_argument(
+        "--fixed",
+        action="append",
+        default=[],
+        metavar="NODE.INPUT",
+        help="an input that stays as it is; may be repeated",
+    )
+    add.add_argument(
+        "--write", action="store_true", help="add the model to the configuration as well"
+    )
+    add.add_argument("--dry-run", action="store_true", help="show the difference and write nothing")
+    add.set_defaults(command="workflow add")
 
 
 def _process_arguments(run: argparse.ArgumentParser) -> None:

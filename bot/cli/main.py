@@ -130,6 +130,12 @@ def _top(arguments: argparse.Namespace) -> int:
     return top.top(arguments.config, once=arguments.once, as_json=arguments.json)
 
 
+def _workflow_add(arguments: argparse.Namespace) -> int:
+    from bot.cli.workflow import command  # noqa: PLC0415  # as above
+
+    return command.main(arguments)
+
+
 def _backup(arguments: argparse.Namespace) -> int:
     return 0 if database.back_up(arguments) else BROKEN
 
@@ -175,6 +181,7 @@ COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "health": _health,
     "reload": _reload,
     "top": _top,
+    "workflow add": _workflow_add,
     "backup": _backup,
     "restore": _restore,
     "db check": _db_check,

@@ -22,7 +22,16 @@ from bot.config.destinations import outside
 from bot.config.values import DatabasePlace
 from bot.config.yaml_reader import ConfigProblem, Document, no_setting, sentences
 
-__all__ = ["Config", "ConfigError", "load", "parse", "settings_at", "sign_at"]
+__all__ = [
+    "Config",
+    "ConfigError",
+    "load",
+    "loaded",
+    "parse",
+    "settings_at",
+    "sign_at",
+    "text_of",
+]
 
 _GROUP_WANTED = {"dict_type", "model_type", "model_attributes_type"}
 _NOT_NEEDED: Mapping[config_yaml.Path, str] = {
@@ -51,8 +60,13 @@ def load(path: Path, environ: Mapping[str, str] = os.environ) -> Config:
     Variables missing from the environment are read from `usher.env` next to the file, then from
     secret files.
     """
+    return loaded(text_of(path), path, environ)
+
+
+def loaded(text: str, path: Path, environ: Mapping[str, str] = os.environ) -> Config:
+    """Return the configuration that a file with this text would be; see `load`."""
     folder = path.parent.resolve()
-    text, beside, mounted = _text(path), environment.read_beside(folder), environment.read(environ)
+    beside, mounted = environment.read_beside(folder), environment.read(environ)
     known = mounted.beneath(beside.beneath(environ))
     try:
         config = parse(text, known, file=path.name, folder=folder)
@@ -70,7 +84,7 @@ def sign_at(path: Path, environ: Mapping[str, str] = os.environ) -> Path:
     """
     folder = path.parent.resolve()
     beside, mounted = environment.read_beside(folder), environment.read(environ)
-    document = config_yaml.read(_text(path), mounted.beneath(beside.beneath(environ)))
+    document = config_yaml.read(text_of(path), mounted.beneath(beside.beneath(environ)))
     if not isinstance(document.value, dict):
         raise ConfigError(sentences(document, path.name, document.problems))
     place = {name: value for name, value in document.value.items() if name == "database"}
@@ -82,9 +96,11 @@ def sign_at(path: Path, environ: Mapping[str, str] = os.environ) -> Path:
     return found if isinstance(found, Path) else found.sign
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """Return the text of a configuration, with its line ends. Raises `ConfigError`."""
     try:
-        return path.read_text(encoding="utf-8-sig")  # editors on Windows write a byte order mark
+        with path.open(encoding="utf-8-sig", newline="") as file:  # editors on Windows write a mark
+            return file.read()
     except UnicodeDecodeError:
         raise ConfigError((f"{path.name}: is not UTF-8 text",)) from None
     except FileNotFoundError:

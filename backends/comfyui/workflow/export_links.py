@@ -25,7 +25,18 @@ class InputPlace:
         return f"{self.node}.{self.name}"
 
 
-_GUIDES = ("positive", "guider", "text_embeds", "hyvid_embeds", "conditioning", "cond")
+_GUIDES = (
+    "positive",
+    "guider",
+    "text_embeds",
+    "hyvid_embeds",
+    "conditioning",
+    "cond",
+    "sdxl_tuple",
+    "pipe",
+    "basic_pipe",
+    "context",
+)
 _RUNS = ("seed", "noise_seed", "noise", "steps", "sigmas")
 
 _TEXT = re.compile(
@@ -38,7 +49,9 @@ _STRING = re.compile(
     r"|content|tags|any|arg|a$|b$|s\d)",
     re.IGNORECASE,
 )
-_NOT_PROMPT = re.compile(r"system|instruct|delimiter|separator|find|replace|regex|pattern|name")
+_NOT_PROMPT = re.compile(
+    r"system|instruct|delimiter|separator|find|replace|regex|pattern|name|mode|^log_"
+)
 _NEGATIVE = re.compile(r"neg", re.IGNORECASE)
 _ASIDE = re.compile(
     r"model|^clip(_\d|_vision.*)?$|vae|image|pixels|control|mask|latent|samples|style|sampler"
@@ -48,6 +61,7 @@ _ASIDE = re.compile(
 _SHOWS = re.compile(r"show|display|preview", re.IGNORECASE)
 _FARTHEST = 150  # nodes between a sampler and a text
 _COMPUTES = re.compile(r"math|expression|calc", re.IGNORECASE)
+_MEASURES = re.compile(r"image.?size", re.IGNORECASE)
 _CHOICES = re.compile(r"^(any|input|value|on)_?\w{1,5}$", re.IGNORECASE)
 _DRAWN = re.compile(r"latent|samples|image_embeds|^image$|^pixels$|^images$", re.IGNORECASE)
 _NUMBERS = ("value", "int", "number", "Number", "Value", "float", "seed", "noise_seed", "a")
@@ -190,6 +204,10 @@ def number_place(graph: Graph, key: str, name: str) -> InputPlace | None:
         key, node = link[0], graph[link[0]]
         if taken := switched(graph, node):
             value = taken
+            continue
+        if _MEASURES.search(node.class_type):  # the size of an image, which another node sets
+            key = nearest(graph, key, ["image"], [name]) or ""
+            value = graph[key].inputs[name] if key else None
             continue
         names = _number_inputs(node, name, link[1])
         if not names:

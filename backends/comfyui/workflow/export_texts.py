@@ -4,6 +4,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pydantic import JsonValue
+
 from backends.comfyui.workflow.export_links import (
     NEGATIVE,
     POSITIVE,
@@ -15,7 +17,8 @@ from backends.comfyui.workflow.export_links import (
     value_at,
 )
 from backends.comfyui.workflow.export_words import guidance_of, is_one
-from backends.comfyui.workflow.graph import Graph
+from backends.comfyui.workflow.graph import Graph, Node
+from backends.comfyui.workflow.node_types import input_of, rules_in
 
 _SAYS_PROMPT = re.compile(r"prompt|positive|subject|main|user", re.IGNORECASE)
 _SAYS_OTHER = re.compile(
@@ -35,12 +38,15 @@ class PromptChoice:
     candidates: tuple[InputPlace, ...] = ()
 
 
-def prompt_in(graph: Graph) -> PromptChoice:
-    """Return the inputs that hold the prompt."""
+def prompt_in(graph: Graph, offered: JsonValue = None) -> PromptChoice:
+    """Return the inputs that hold the prompt.
+
+    `offered` are the server's descriptions of node types, as far as they are known.
+    """
     firsts = first_samplers(graph)
     groups = [group for key in firsts for group in texts_behind(graph, key, POSITIVE)]
     if not firsts:
-        groups = [[place] for place in _free_texts(graph)]
+        groups = [[place] for place in _free_texts(graph, offered)]
     chosen = _chosen(graph, groups)
     if not chosen.places:
         return chosen
@@ -98,7 +104,10 @@ def _picked(graph: Graph, group: Sequence[InputPlace]) -> Sequence[InputPlace]:
 
 def _are_one(graph: Graph, places: Sequence[InputPlace]) -> bool:
     """Return whether these inputs hold one text, as those of a wildcard processor do."""
-    return len({_text(graph, place) for place in places}) == 1
+    one_node = len({place.node for place in places}) == 1
+    return len({_text(graph, place) for place in places}) == 1 and (
+        one_node or bool(_spoken(graph, places))
+    )
 
 
 def _told(graph: Graph, places: Sequence[InputPlace]) -> tuple[InputPlace, ...]:
@@ -129,13 +138,19 @@ def _all_positive(graph: Graph) -> list[InputPlace]:
     return [place for group in groups for place in group]
 
 
-def _free_texts(graph: Graph) -> Sequence[InputPlace]:
+def _free_texts(graph: Graph, offered: JsonValue) -> Sequence[InputPlace]:
     """Return the texts of a graph without samplers, those of nodes made for prompts first."""
     found = [
         InputPlace(node=key, name=name)
         for key, node in graph.items()
         if not _NO_TEXT.search(node.class_type)
-        for name in text_inputs(node, POSITIVE)
+        for name in text_inputs(node, POSITIVE) or _long_texts(node, offered)
         if isinstance(node.inputs[name], str)
     ]
     return [each for each in found if _WRITES.search(graph[each.node].class_type)] or found
+
+
+def _long_texts(node: Node, offered: JsonValue) -> Sequence[str]:
+    """Return the inputs for texts of several lines, according to the server."""
+    kinds = {name: input_of(offered, node.class_type, name) for name in node.inputs}
+    return [name for name, kind in kinds.items() if rules_in(kind).get("multiline")]

@@ -18,8 +18,9 @@ from backends.comfyui.workflow.export_links import (
     samplers,
     value_at,
 )
-from backends.comfyui.workflow.graph import Graph, bypass, is_model_file, link_of
-from backends.comfyui.workflow.graph_analysis import Medium, rate_of
+from backends.comfyui.workflow.graph import Graph, Node, bypass, is_model_file, link_of
+from backends.comfyui.workflow.graph_analysis import Medium, plain, rate_of
+from backends.comfyui.workflow.node_types import input_of, rules_in
 
 Found = Iterator[tuple[InputPlace, str]]
 """Inputs, and the placeholder for each."""
@@ -160,7 +161,7 @@ def is_one(value: JsonValue) -> bool:
 
 
 def _plain(value: JsonValue) -> JsonValue:
-    return round(value, 4) if isinstance(value, float) else value
+    return plain(round(value, 4)) if isinstance(value, float) else value
 
 
 def guidance_of(graph: Graph, sampler: str) -> InputPlace | None:
@@ -177,7 +178,7 @@ def frames(graph: Graph) -> Found:
         yield from _seconds(graph)
         return
     rates = [
-        (place, f"{{{{fps:{value_at(graph, place)}}}}}")
+        (place, f"{{{{fps:{_plain(value_at(graph, place))}}}}}")
         for key, node in graph.items()
         for name in _RATES
         if link_of(node.inputs.get(name)) and (place := number_place(graph, key, name))
@@ -208,7 +209,7 @@ def _seconds(graph: Graph) -> Found:
         numbers = [name for name in node.inputs if number_place(graph, key, name)]
         if _SECONDS.search(node.title) and numbers and not any(map(link_of, node.inputs.values())):
             name = "value" if "value" in numbers else numbers[0]
-            yield InputPlace(node=key, name=name), f"{{{{seconds:{node.inputs[name]}}}}}"
+            yield InputPlace(node=key, name=name), f"{{{{seconds:{_plain(node.inputs[name])}}}}}"
             return
 
 
@@ -216,11 +217,11 @@ def length(graph: Graph) -> Found:
     """Yield the length of music in seconds, and its words."""
     for key, node in graph.items():
         if isinstance(node.inputs.get("lyrics"), str):
-            yield InputPlace(node=key, name="lyrics"), "{{lyrics}}"
+            yield InputPlace(node=key, name="lyrics"), "{{lyrics:[Instrumental]}}"
     for key in graph:
         for name in ("seconds", "duration"):
             if place := number_place(graph, key, name):
-                yield place, f"{{{{seconds:{value_at(graph, place)}}}}}"
+                yield place, f"{{{{seconds:{_plain(value_at(graph, place))}}}}}"
 
 
 def strength(graph: Graph) -> Found:
@@ -256,7 +257,7 @@ def lora(graph: Graph) -> Found:
             return
 
 
-def files(graph: Graph, medium: Medium) -> Found:
+def files(graph: Graph, medium: Medium, offered: JsonValue) -> Found:
     """Yield the images and the sound that requests bring."""
     for key, node in graph.items():
         if node.class_type == "LoadAudio" and isinstance(node.inputs.get("audio"), str):
@@ -265,7 +266,7 @@ def files(graph: Graph, medium: Medium) -> Found:
     loaded = [
         key
         for key, node in graph.items()
-        if _LOADS_IMAGE.match(node.class_type) and isinstance(node.inputs.get("image"), str)
+        if isinstance(node.inputs.get("image"), str) and _loads_image(node, offered)
     ]
     masks = [key for key in loaded if graph[key].class_type == "LoadImageMask"]
     for key in masks[:1]:
@@ -283,6 +284,11 @@ def files(graph: Graph, medium: Medium) -> Found:
     images.sort(key=lambda key: (key not in starts, _number(used[key])))
     for key, word in zip(images, words, strict=False):
         yield InputPlace(node=key, name="image"), f"{{{{{word}}}}}"
+
+
+def _loads_image(node: Node, offered: JsonValue) -> bool:
+    kind = input_of(offered, node.class_type, "image")
+    return bool(_LOADS_IMAGE.match(node.class_type) or rules_in(kind).get("image_upload"))
 
 
 def _started_from(graph: Graph) -> frozenset[str]:

@@ -42,7 +42,7 @@ def parse_workflow(text: str, *, name: str) -> Graph:
     nodes = {
         key: _node(f"{name}: node {key}", value)
         for key, value in (body or data).items()
-        if not _NOTE.match(key) or (isinstance(value, dict) and "class_type" in value)
+        if not _is_beside(key, value, has_nodes=body is not None)
     }
     for key, node in nodes.items():
         for link in map(link_of, node.inputs.values()):
@@ -98,6 +98,13 @@ def _is_node(value: JsonValue) -> bool:
     return isinstance(value, dict) and {"class_type", "inputs"} <= value.keys()
 
 
+def _is_beside(key: str, value: JsonValue, *, has_nodes: bool) -> bool:
+    """Return whether a value is a comment or another program's settings beside the nodes."""
+    if isinstance(value, dict):
+        return has_nodes and not value.keys() & {"class_type", "inputs"}
+    return bool(_NOTE.match(key))
+
+
 def _is_editors(value: JsonValue) -> bool:
     return isinstance(value, dict) and isinstance(value.get("nodes"), list)
 
@@ -135,18 +142,26 @@ def as_export(graph: Graph) -> dict[str, JsonValue]:
 # ---------------------------------------------------------------- files of other programs
 
 _PLACEHOLDERS = re.compile(r"(?<=:)\s*(\{\{ *[a-z][a-z0-9_]* *(?::[^{}]*)?\}\})(?=\s*[,}\]])")
+_BARE = re.compile(r'(?<=:)\s*((?!true|false|null)[A-Za-z_$%][^\s",{}\[\]]*)(?=\s*[,}\]])')
+_MARKED = re.compile(r'"%(seed|steps|scale|width|height|denoise)%"')
+_USUAL = {"seed": 0, "steps": 20, "scale": 7, "width": 1024, "height": 1024, "denoise": 1}
+"""What SillyTavern puts in the place of numbers, and usual values."""
+
 _BRACES = re.compile(r"\{\{+|\}\}+")
 
 
 def read_export(text: str, *, name: str) -> Graph:
     """Parse a workflow that no one has prepared for Usher. Raises `BadModel` like `parse_workflow`.
 
-    Placeholders without quotes get them, and double braces that are no placeholder come apart.
+    Placeholders and words without quotes get them, double braces that are no placeholder come apart, and
+    another program's marks for numbers become usual numbers.
     """
+    text = _MARKED.sub(lambda found: str(_USUAL[found[1]]), text)
     try:
         return parse_workflow(text, name=name)
     except BadModel as error:
-        for mended in (_PLACEHOLDERS.sub(r' "\1"', text), _BRACES.sub(_apart, text)):
+        quoted = _BARE.sub(r' "\1"', _PLACEHOLDERS.sub(r' "\1"', text))
+        for mended in (quoted, _BRACES.sub(_apart, quoted)):
             try:
                 return parse_workflow(mended, name=name)
             except BadModel:

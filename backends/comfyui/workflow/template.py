@@ -267,7 +267,8 @@ def _likely_prompt(nodes: Graph) -> str:
     node = nodes[place.node]
     return (
         f"; node {place.node} ({node.title or node.class_type}) looks like the prompt: put"
-        f" {{{{prompt}}}} there for its {place.name}"
+        f" {{{{prompt}}}} there for its {place.name}, or let `usher workflow add` find all"
+        " placeholders"
     )
 
 

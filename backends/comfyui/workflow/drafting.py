@@ -1,0 +1,319 @@
+"""Turns an exported workflow into a template: proposes placeholders and the nodes they need. Pure."""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from pydantic import JsonValue
+
+from backends.comfyui.workflow import export_words
+from backends.comfyui.workflow.export_links import InputPlace, value_at
+from backends.comfyui.workflow.export_texts import PromptChoice, negative_in, prompt_in
+from backends.comfyui.workflow.graph import (
+    FILES,
+    NO_DEFAULT,
+    Graph,
+    Node,
+    is_model_file,
+    link_of,
+    names_in,
+    words_in,
+)
+from backends.comfyui.workflow.graph_analysis import Medium, medium_of, saves_in, unscaled
+from backends.comfyui.workflow.node_types import choices_in, info_of, input_of, inputs_for, rules_in
+from backends.comfyui.workflow.template import defaults_in, saved_part, validated
+from queueing.core.errors import BadModel
+
+PROMPT = "prompt"
+_SAVES = re.compile(r"save|websocket", re.IGNORECASE)
+_SHOWS = re.compile(r"^preview", re.IGNORECASE)
+_MEDIA: Mapping[str, tuple[str, Mapping[str, JsonValue]]] = {
+    "images": ("SaveImage", {}),
+    "image": ("SaveImage", {}),
+    "audio": ("SaveAudioMP3", {"quality": "V0"}),
+    "video": ("SaveVideo", {"format": "auto", "codec": "auto"}),
+}
+"""By the input of a saving node: ComfyUI's own node that saves the same."""
+
+_OTHER_LOADERS = frozenset(
+    {
+        "ETN_LoadImageBase64",
+        "LoadImageFromURL",
+        "LoadImageFromUrl",
+        "LoadImageOutput",
+        "SwarmLoadImageB64",
+        "easy loadImageBase64",
+    }
+)
+"""Nodes that load an image from elsewhere and have the outputs of `LoadImage`."""
+
+_PROMPT_MARK = re.compile(r"%prompt%|(?<!\{)\{prompt\}(?!\})|\$prompt\$?|\[prompt\]")
+_NEGATIVE_MARK = re.compile(r"%negative(_prompt)?%|\{negative(_prompt)?\}|[{}]")
+_MEGAPIXELS = 1.0
+_SHOWN = 60  # characters of a value
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DraftChange:
+    """A change of one node, in words for the operator."""
+
+    node: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Draft:
+    """A workflow as a template.
+
+    If `candidates` are not empty, it is unsure which of these inputs is the prompt.
+    """
+
+    nodes: Graph
+    changes: tuple[DraftChange, ...]
+    candidates: tuple[InputPlace, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chosen:
+    """What a person has decided: the inputs for texts, and inputs that stay as they are."""
+
+    prompt: InputPlace | None = None
+    negative: InputPlace | None = None
+    fixed: frozenset[InputPlace] = frozenset()
+
+
+def drafted(nodes: Graph, offered: JsonValue, chosen: Chosen) -> Draft:
+    """Return the template that a workflow makes. Placeholders that it already has stay.
+
+    `offered` are the server's descriptions of node types, as far as they are known. Raises
+    `BadModel` if an input that was chosen does not exist.
+    """
+    draft = _Drafting(dict(nodes), chosen.fixed, offered)
+    draft.save_something()
+    draft.complete()
+    draft.load_own_images()
+    draft.mask_apart()
+    part = saved_part(draft.nodes)
+    texts = _prompt(part, offered, chosen)
+    draft.put(_texts(part, texts, chosen))
+    medium = medium_of(part, saves_in(part))
+    for found in _numbers(part, medium, offered):
+        draft.put(found)
+    draft.scale_first()
+    return Draft(nodes=draft.nodes, changes=tuple(draft.changes), candidates=texts.candidates)
+
+
+def _prompt(part: Graph, offered: JsonValue, chosen: Chosen) -> PromptChoice:
+    if PROMPT in words_in(part):
+        return PromptChoice()
+    if chosen.prompt is None:
+        return prompt_in(part, offered)
+    _require(part, chosen.prompt)
+    return PromptChoice(places=(chosen.prompt,))
+
+
+def _require(part: Graph, place: InputPlace) -> None:
+    if place.node not in part or place.name not in part[place.node].inputs:
+        raise BadModel(f"{place} is no input of a node that leads to what is saved")
+
+
+def _texts(part: Graph, prompt: PromptChoice, chosen: Chosen) -> Iterator[tuple[InputPlace, str]]:
+    for place in prompt.places:
+        yield place, _with_prompt(str(value_at(part, place)))
+    if chosen.negative is not None:
+        _require(part, chosen.negative)
+    negative = (chosen.negative,) if chosen.negative else negative_in(part, prompt.places)
+    for place in negative:
+        text = value_at(part, place)
+        usual = _NEGATIVE_MARK.sub("", text) if isinstance(text, str) else ""
+        yield place, f"{{{{negative:{usual}}}}}" if usual.strip() else "{{negative}}"
+
+
+def _with_prompt(text: str) -> str:
+    """Return a text with the prompt in it: in the place of another program's mark, or of all."""
+    marked = _PROMPT_MARK.sub("{{prompt}}", text)
+    return marked if names_in(marked) == {PROMPT} else "{{prompt}}"
+
+
+def _numbers(part: Graph, medium: Medium, offered: JsonValue) -> Iterator[export_words.Found]:
+    yield export_words.seeds(part)
+    yield export_words.sizes(part, medium)
+    if medium is Medium.IMAGE:
+        yield export_words.repeats(part)
+    if medium is Medium.VIDEO:
+        yield export_words.frames(part)
+    if medium is Medium.SOUND:
+        yield export_words.length(part)
+    yield export_words.steps(part)
+    yield export_words.guidance(part)
+    yield export_words.strength(part)
+    yield export_words.lora(part)
+    yield export_words.files(part, medium, offered)
+
+
+@dataclass(slots=True)
+class _Drafting:
+    """A graph that is being changed, and what has changed."""
+
+    nodes: dict[str, Node]
+    fixed: Collection[InputPlace]
+    offered: JsonValue
+    changes: list[DraftChange] = field(default_factory=list)
+
+    def put(self, found: Iterator[tuple[InputPlace, str]]) -> None:
+        """Put placeholders into inputs, unless a request could not have such a value."""
+        wishes = dict(found)
+        words = words_in(self.nodes)
+        for place, text in wishes.items():
+            node = self.nodes[place.node]
+            before = node.inputs[place.name]
+            held = isinstance(before, str) and names_in(before)
+            known = names_in(text) & words
+            if place in self.fixed or held or known or self._is_choice(place, text):
+                continue
+            if not self._is_valid(text):
+                continue
+            self.nodes[place.node] = replace(node, inputs={**node.inputs, place.name: text})
+            self._tell(place.node, f"{place.name} = {text} (was {_short(before)})")
+
+    def _is_valid(self, text: str) -> bool:
+        """Return whether requests may have a placeholder's default."""
+        try:
+            found = defaults_in({"": Node(class_type="", inputs={"": text})}, "")
+            validated("", medium_of(self.nodes, saves_in(self.nodes)), found)
+        except (BadModel, StopIteration):
+            return False
+        return not found.keys() & set(NO_DEFAULT)
+
+    def _is_choice(self, place: InputPlace, text: str) -> bool:
+        """Return whether the server takes only choices there, and no number or text of people."""
+        kind = input_of(self.offered, self.nodes[place.node].class_type, place.name)
+        return choices_in(kind) is not None and not names_in(text) & {*FILES, "lora"}
+
+    def _tell(self, key: str, text: str) -> None:
+        self.changes.append(DraftChange(node=key, text=text))
+
+    def save_something(self) -> None:
+        """Make nodes that save elsewhere, or only show, save files; only if nothing else does."""
+        for pattern in (_SAVES, _SHOWS):
+            if saves_in(self.nodes):
+                return
+            for key, node in list(self.nodes.items()):
+                name = next((each for each in _MEDIA if link_of(node.inputs.get(each))), None)
+                if name and pattern.search(node.class_type):
+                    self._save(key, name)
+
+    def _save(self, key: str, name: str) -> None:
+        kind, settings = _MEDIA[name]
+        before = self.nodes[key]
+        own = "images" if kind == "SaveImage" else name
+        inputs = {own: before.inputs[name], "filename_prefix": "usher", **settings}
+        self.nodes[key] = replace(before, class_type=kind, inputs=inputs)
+        self._tell(key, f"is a {kind} (was {before.class_type}), which saves what it gets")
+
+    def complete(self) -> None:
+        """Set inputs that the server requires and the export lacks, as the editor does.
+
+        Versions add inputs, which have a default. A node pack's "Anything Everywhere" links a value
+        to every open input of its type.
+        """
+        changed = True
+        while changed:
+            changed = False
+            for key, node in saved_part(self.nodes).items():
+                inputs = inputs_for(info_of(self.offered, node.class_type), node.inputs)
+                for name in sorted(inputs.required.keys() - node.inputs.keys()):
+                    value = self._usual(inputs.required[name])
+                    if value is not None:
+                        self._set(key, name, value)
+                        self._tell(key, f"{name} = {_short(value)}, which the server requires")
+                        changed = True
+
+    def _usual(self, kind: JsonValue) -> JsonValue:
+        """Return what an open input gets: its default, its first choice, or a link for all."""
+        if (usual := rules_in(kind).get("default")) is not None:
+            return usual
+        if choices := choices_in(kind):
+            return None if is_model_file(choices[0]) else choices[0]
+        wanted = kind[0] if isinstance(kind, list) and kind else None
+        found = [link for link in self._for_all() if self._type_of(link) == wanted]
+        return [found[0][0], found[0][1]] if len(found) == 1 else None
+
+    def _for_all(self) -> Iterator[tuple[str, int]]:
+        for node in self.nodes.values():
+            if node.class_type.startswith("Anything Everywhere"):
+                yield from filter(None, map(link_of, node.inputs.values()))
+
+    def _type_of(self, link: tuple[str, int]) -> JsonValue:
+        made = info_of(self.offered, self.nodes[link[0]].class_type).get("output")
+        return made[link[1]] if isinstance(made, list) and link[1] < len(made) else None
+
+    def load_own_images(self) -> None:
+        """Make nodes that load images from elsewhere load those of requests."""
+        for key, node in self.nodes.items():
+            if node.class_type in _OTHER_LOADERS:
+                self.nodes[key] = replace(node, class_type="LoadImage", inputs={"image": ""})
+                self._tell(key, f"is a LoadImage (was {node.class_type})")
+
+    def mask_apart(self) -> None:
+        """Load a mask from its own file, where an image's transparency is the mask."""
+        part = saved_part(self.nodes)
+        links = {link for node in part.values() for link in map(link_of, node.inputs.values())}
+        keys = [
+            key
+            for key, node in part.items()
+            if node.class_type == "LoadImage" and (key, 1) in links and not names_in(node.inputs)
+        ]
+        if not keys or any(node.class_type == "LoadImageMask" for node in part.values()):
+            return
+        if InputPlace(node=keys[0], name="image") in self.fixed:
+            return
+        own = _free(self.nodes, "mask")
+        self._relink((keys[0], 1), [own, 1])
+        self.nodes[own] = Node(class_type="LoadImage", inputs={"image": "{{mask}}"}, title="Mask")
+        self._tell(
+            own, f"is new: it loads {{{{mask}}}}, instead of the transparency of node {keys[0]}"
+        )
+
+    def scale_first(self) -> None:
+        """Scale a person's image before it is encoded."""
+        for key in unscaled(saved_part(self.nodes)):
+            pixels, own = self.nodes[key].inputs["pixels"], _free(self.nodes, f"{key}-scale")
+            inputs: dict[str, JsonValue] = {
+                "image": pixels,
+                "upscale_method": "lanczos",
+                "megapixels": _MEGAPIXELS,
+                "resolution_steps": 1,
+            }
+            self.nodes[own] = Node(class_type="ImageScaleToTotalPixels", inputs=inputs)
+            self._set(key, "pixels", [own, 0])
+            self._tell(own, f"is new: it scales images to {_MEGAPIXELS:g} megapixel for node {key}")
+
+    def _set(self, key: str, name: str, value: JsonValue) -> None:
+        node = self.nodes[key]
+        self.nodes[key] = replace(node, inputs={**node.inputs, name: value})
+
+    def _relink(self, before: tuple[str, int], after: JsonValue) -> None:
+        for key, node in list(self.nodes.items()):
+            for name, value in node.inputs.items():
+                if link_of(value) == before:
+                    self._set(key, name, after)
+
+
+def _free(nodes: Graph, wish: str) -> str:
+    return wish if wish not in nodes else _free(nodes, f"{wish}-")
+
+
+def _short(value: JsonValue) -> str:
+    """Return a value in one line."""
+    text = repr(" ".join(value.split()) if isinstance(value, str) else value)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+
+
+def shown_candidates(nodes: Graph, places: Sequence[InputPlace]) -> Sequence[str]:
+    """Return a line about each of some texts: where it is, its node, and how it begins."""
+    return [
+        f"{place}  {nodes[place.node].title or nodes[place.node].class_type}:"
+        f" {_short(value_at(nodes, place))}"
+        for place in places
+    ]

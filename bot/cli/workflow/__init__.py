@@ -1,0 +1,1 @@
+"""`usher workflow add`: turns an exported workflow into a template."""

@@ -1,0 +1,308 @@
+"""`usher workflow add`: reads an exported workflow, asks what is unsure, tries and writes it."""
+
+import argparse
+import difflib
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pydantic import JsonValue, TypeAdapter, ValidationError
+
+from backends.comfyui.model_templates import remarks_on
+from backends.comfyui.verifying import described, opened, verify
+from backends.comfyui.workflow.drafting import Chosen, Draft, drafted, shown_candidates
+from backends.comfyui.workflow.export_links import InputPlace
+from backends.comfyui.workflow.graph import Graph
+from backends.comfyui.workflow.reading import as_export, read_export
+from backends.comfyui.workflow.template import Template, prepare, saved_part
+from bot.app import logs, process
+from bot.cli.init.files import NewFile, is_there, write_all
+from bot.cli.init.terminal import InitFailed, Keyboard, NoQuestions, Terminal, ask_for
+from bot.cli.workflow.entries import entry, with_model
+from bot.config.config import Config
+from bot.config.loader import ConfigError, load, loaded, text_of
+from bot.config.values import Name
+from queueing.core.errors import BackendError, BadModel
+from queueing.core.specs import BackendSpec
+
+FOLDER = "workflows"
+BROKEN = 2
+STOPPED = 130  # the shells' status for a program ended by Ctrl-C
+_KIND = "comfyui"
+_NAME = TypeAdapter(Name)
+_ODD = re.compile(r"[^a-z0-9._]+")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AddOptions:
+    """The command-line options."""
+
+    file: Path
+    config: Path
+    name: str
+    chosen: Chosen
+    write: bool = False
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """What a server says of a template: nothing if it is all right."""
+
+    backend: str
+    refused: str = ""
+    notes: tuple[str, ...] = ()
+    reached: bool = True
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Run the command. Failures are reported in one sentence or two."""
+    logs.set_up(level="error")
+    terminal = Keyboard() if sys.stdin.isatty() else NoQuestions()
+    try:
+        return add(options(arguments), terminal)
+    except InitFailed as error:
+        raise ConfigError((str(error),)) from None
+    except (KeyboardInterrupt, EOFError):
+        print("\nStopped. Nothing was written.", file=sys.stderr)
+        return STOPPED
+
+
+def options(arguments: argparse.Namespace) -> AddOptions:
+    """Return the options of a command line. Raises `ConfigError` for invalid ones."""
+    file: Path = arguments.file
+    name = arguments.name or _name_of(file)
+    try:
+        _NAME.validate_python(name)
+    except ValidationError:
+        raise ConfigError((f"{name}: a model's name has no spaces, / or =",)) from None
+    if "/" in name or "\\" in name:
+        raise ConfigError((f"{name}: a model's name is also the name of its file here",))
+    chosen = Chosen(
+        prompt=_place(arguments.prompt),
+        negative=_place(arguments.negative),
+        fixed=frozenset(filter(None, map(_place, arguments.fixed))),
+    )
+    return AddOptions(
+        file=file,
+        config=arguments.config,
+        name=name,
+        chosen=chosen,
+        write=arguments.write,
+        dry_run=arguments.dry_run,
+    )
+
+
+def _name_of(file: Path) -> str:
+    stem = re.sub(r"[._-]api$", "", file.stem.casefold())
+    return _ODD.sub("-", stem).strip("-.") or "workflow"
+
+
+def _place(text: str | None) -> InputPlace | None:
+    """Read an input such as 6.text."""
+    if text is None:
+        return None
+    node, dot, name = text.partition(".")
+    if not node or not dot or not name:
+        raise ConfigError((f"{text}: write the number of a node and its input, as in 6.text",))
+    return InputPlace(node=node, name=name)
+
+
+def add(options: AddOptions, terminal: Terminal, environ: Mapping[str, str] = os.environ) -> int:
+    """Run the command and return the exit status. Raises `ConfigError` or `BadModel`."""
+    config = _config(options, environ)
+    target = options.config.absolute().parent / FOLDER / f"{options.name}.json"
+    _require_room(options, config, target)
+    before = read_export(_text(options.file), name=options.file.name)
+    servers = _servers(config)
+    offered = process.run(_described(servers, before))
+    draft = _decided(before, offered, options.chosen, terminal)
+    template = prepare(saved_part(draft.nodes), {}, name=options.file.name)
+    _show(draft, template, terminal)
+    outcomes = process.run(_tried(servers, template))
+    _show_outcomes(outcomes, terminal)
+    if options.dry_run:
+        _show_difference(before, draft.nodes, options, terminal)
+    else:
+        text = _as_text(draft.nodes)
+        target.parent.mkdir(exist_ok=True)
+        write_all([NewFile(path=target, text=text)])
+        terminal.tell(f"Wrote {target}")
+    usable = _usable(outcomes)
+    _tell_entry(
+        options, usable or tuple(each.backend for each in outcomes), bool(usable), terminal, environ
+    )
+    return BROKEN if outcomes and not usable else 0
+
+
+def _config(options: AddOptions, environ: Mapping[str, str]) -> Config | None:
+    if not options.config.is_file() and not options.write:
+        return None
+    return load(options.config, environ)
+
+
+def _require_room(options: AddOptions, config: Config | None, target: Path) -> None:
+    if config is not None and options.name in config.models:
+        raise ConfigError(
+            (f"{options.config}: already has a model {options.name}: choose another --name",)
+        )
+    if is_there(target):
+        raise ConfigError((f"{target} already exists and was not changed: choose another --name",))
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise BadModel(f"{file.name}: not JSON: it is not UTF-8 text") from None
+    except OSError as error:
+        raise BadModel(f"{file}: cannot be read: {error.strerror}") from None
+
+
+# ---------------------------------------------------------------- the decision
+
+
+def _decided(before: Graph, offered: JsonValue, chosen: Chosen, terminal: Terminal) -> Draft:
+    """Return the template. Asks which text is the prompt if that is unsure."""
+    draft = drafted(before, offered, chosen)
+    if not draft.candidates:
+        return draft
+    lines = shown_candidates(before, draft.candidates)
+    if not terminal.asks:
+        told = "\n".join(f"  --prompt {line}" for line in lines)
+        raise ConfigError((f"Which of these is the prompt? Choose with --prompt:\n{told}",))
+    terminal.tell("Which of these is the prompt?")
+    for number, line in enumerate(lines, start=1):
+        terminal.tell(f"  {number}  {line}")
+
+    def read(answer: str) -> InputPlace:
+        if answer.isascii() and answer.isdigit() and 0 < int(answer) <= len(lines):
+            return draft.candidates[int(answer) - 1]
+        raise ValueError(f"It must be a number from 1 to {len(lines)}.")
+
+    prompt = ask_for(terminal, "Its number", "1", read)
+    return drafted(before, offered, replace(chosen, prompt=prompt))
+
+
+def _show(draft: Draft, template: Template, terminal: Terminal) -> None:
+    for change in draft.changes:
+        title = draft.nodes[change.node].title or draft.nodes[change.node].class_type
+        terminal.tell(logs.harmless(f"node {change.node} ({title}): {change.text}"))
+    able = ", ".join(sorted(template.abilities))
+    options = ", ".join(sorted(template.options)) or "nothing else"
+    terminal.tell(f"It can do {able}; people may also choose {options}.")
+    for note in remarks_on(template):
+        terminal.tell(note)
+
+
+def _show_difference(before: Graph, after: Graph, options: AddOptions, terminal: Terminal) -> None:
+    lines = difflib.unified_diff(
+        _as_text(before).splitlines(),
+        _as_text(after).splitlines(),
+        options.file.name,
+        f"{FOLDER}/{options.name}.json",
+        lineterm="",
+    )
+    for line in lines:
+        terminal.tell(logs.harmless(line))
+
+
+def _as_text(graph: Graph) -> str:
+    return json.dumps(as_export(graph), indent=2, ensure_ascii=False) + "\n"
+
+
+# ---------------------------------------------------------------- the servers
+
+
+def _servers(config: Config | None) -> Sequence[BackendSpec]:
+    if config is None:
+        return ()
+    return [spec for spec in config.catalog().backends.values() if spec.kind == _KIND]
+
+
+async def _described(servers: Sequence[BackendSpec], graph: Graph) -> dict[str, JsonValue]:
+    """Return the descriptions of a graph's nodes from the first server that answers."""
+    for spec in servers:
+        try:
+            async with opened(spec) as server:
+                return await described(server, {node.class_type for node in graph.values()})
+        except BackendError:
+            continue
+    return {}
+
+
+async def _tried(servers: Sequence[BackendSpec], template: Template) -> Sequence[Outcome]:
+    return [await _outcome(spec, template) for spec in servers]
+
+
+async def _outcome(spec: BackendSpec, template: Template) -> Outcome:
+    try:
+        async with opened(spec) as server:
+            notes = [note async for note in verify(server, template)]
+            return Outcome(backend=spec.name, notes=tuple(notes))
+    except BadModel as error:
+        return Outcome(backend=spec.name, refused=str(error))
+    except BackendError as error:
+        return Outcome(backend=spec.name, refused=str(error), reached=False)
+
+
+def _show_outcomes(outcomes: Sequence[Outcome], terminal: Terminal) -> None:
+    if not outcomes:
+        terminal.tell("Not tried: no ComfyUI server is configured.")
+    for each in outcomes:
+        if not each.reached:
+            told = f"not tried: no usable answer ({each.refused})"
+        else:
+            told = f"FAILED: {each.refused}" if each.refused else "ok"
+        terminal.tell(logs.harmless(f"{each.backend}: {told}"))
+        for note in each.notes:
+            terminal.tell(logs.harmless(f"{each.backend}: {note}"))
+
+
+def _usable(outcomes: Sequence[Outcome]) -> tuple[str, ...]:
+    """Return the servers that accept the template; of unreachable ones nothing is known."""
+    return tuple(each.backend for each in outcomes if not each.refused or not each.reached)
+
+
+# ---------------------------------------------------------------- the configuration
+
+
+def _tell_entry(
+    options: AddOptions,
+    backends: tuple[str, ...],
+    usable: bool,
+    terminal: Terminal,
+    environ: Mapping[str, str],
+) -> None:
+    workflow = f"{FOLDER}/{options.name}.json"
+    shown = entry(options.name, backends or ("comfy",), workflow)
+    if options.write and not options.dry_run and usable:
+        _write_entry(options, backends, workflow, environ)
+        terminal.tell(f"Added to {options.config}:")
+    elif options.write and not usable:
+        terminal.tell("Not added to the configuration, because no server accepts it:")
+    else:
+        terminal.tell(f"Add this to {options.config}, or use --write:")
+    terminal.tell(f"\nmodels:\n{shown}")
+
+
+def _write_entry(
+    options: AddOptions, backends: tuple[str, ...], workflow: str, environ: Mapping[str, str]
+) -> None:
+    """Add the model to the configuration, which must be valid with it."""
+    path = options.config.resolve()
+    text = with_model(text_of(path), options.name, backends, workflow)
+    loaded(text, path, environ)
+    beside = path.with_name(f".{path.name}.new")
+    try:
+        beside.write_text(text, encoding="utf-8", newline="")
+        beside.chmod(path.stat().st_mode & 0o777)
+        beside.replace(path)
+    except OSError as error:
+        raise ConfigError((f"{path} cannot be written: {error.strerror}",)) from None
+    finally:
+        beside.unlink(missing_ok=True)
