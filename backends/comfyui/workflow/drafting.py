@@ -257,7 +257,7 @@ class _Drafting:
 
     def mask_apart(self) -> None:
         """Load a mask from its own file, where an image's transparency is the mask."""
-        part = saved_part(self.nodes)
+        part = export_words.seen_by_samplers(saved_part(self.nodes))
         links = {link for node in part.values() for link in map(link_of, node.inputs.values())}
         keys = [
             key

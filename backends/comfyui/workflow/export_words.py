@@ -18,7 +18,7 @@ from backends.comfyui.workflow.export_links import (
     samplers,
     value_at,
 )
-from backends.comfyui.workflow.graph import Graph, Node, bypass, is_model_file, link_of
+from backends.comfyui.workflow.graph import Graph, Node, bypass, is_model_file, leading_to, link_of
 from backends.comfyui.workflow.graph_analysis import Medium, plain, rate_of
 from backends.comfyui.workflow.node_types import input_of, rules_in
 
@@ -258,15 +258,20 @@ def lora(graph: Graph) -> Found:
 
 
 def files(graph: Graph, medium: Medium, offered: JsonValue) -> Found:
-    """Yield the images and the sound that requests bring."""
+    """Yield the images and the sound that requests bring.
+
+    An image that no sampler sees, such as a watermark, belongs to the workflow.
+    """
     for key, node in graph.items():
         if node.class_type == "LoadAudio" and isinstance(node.inputs.get("audio"), str):
             yield InputPlace(node=key, name="audio"), "{{audio}}"
             break
+    seen = seen_by_samplers(graph)
     loaded = [
         key
         for key, node in graph.items()
         if isinstance(node.inputs.get("image"), str) and _loads_image(node, offered)
+        if key in seen
     ]
     masks = [key for key in loaded if graph[key].class_type == "LoadImageMask"]
     for key in masks[:1]:
@@ -284,6 +289,12 @@ def files(graph: Graph, medium: Medium, offered: JsonValue) -> Found:
     images.sort(key=lambda key: (key not in starts, _number(used[key])))
     for key, word in zip(images, words, strict=False):
         yield InputPlace(node=key, name="image"), f"{{{{{word}}}}}"
+
+
+def seen_by_samplers(graph: Graph) -> Graph:
+    """Return what samplers depend on; everything if there are none."""
+    drawing = samplers(graph)
+    return leading_to(graph, drawing) if drawing else graph
 
 
 def _loads_image(node: Node, offered: JsonValue) -> bool:

@@ -160,7 +160,7 @@ def unscaled(nodes: Graph) -> Sequence[str]:
     return [
         key
         for key, node in nodes.items()
-        if node.class_type.startswith("VAEEncode")
+        if ("vae" in node.inputs or node.class_type.startswith("VAEEncode"))
         and _is_unresized(nodes, node.inputs.get("pixels"))
     ]
 

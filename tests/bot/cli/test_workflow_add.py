@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 
+from backends.registry import connect
 from bot.cli import main as cli
 from bot.cli.arguments import parser
 from bot.cli.init.terminal import NoQuestions, Terminal
 from bot.cli.workflow import command
 from bot.config.loader import ConfigError, load
 from queueing.core.errors import BadModel
-from queueing.core.requests import Capability
+from queueing.core.requests import Capability, TextToImage
+from tests.backends.comfyui.drawing import ignore, work
 from tests.fakes.servers.comfyui import FakeComfyUI
 from tests.fakes.terminal import ScriptedTerminal
 
@@ -280,6 +282,26 @@ async def test_it_is_tried_on_the_servers(
         assert await asyncio.to_thread(add, exported(tmp_path), config, "--write") == 0
     assert "comfy: ok" in capsys.readouterr().out
     assert load(config, {}).models["foxes"].backends == ("comfy",)
+
+
+async def test_what_was_added_draws(tmp_path: Path) -> None:
+    """A file that looks right would fail at the first request."""
+    async with FakeComfyUI() as fake:
+        config = configured(tmp_path, fake.url)
+        await asyncio.to_thread(add, exported(tmp_path), config, "--write")
+        catalog = load(config, {}).catalog()
+        backend = connect(catalog.backends["comfy"])
+        try:
+            request = TextToImage(prompt="a red fox", steps=4, count=2, negative="dogs")
+            await backend.load(catalog.models["foxes"])
+            fetch = await backend.run(catalog.models["foxes"], work(request), ignore)
+            assert (await fetch()).files
+        finally:
+            await backend.aclose()
+    sent = fake.posts[-1]["prompt"]
+    assert sent["6"]["inputs"]["text"] == "a red fox"
+    assert sent["7"]["inputs"]["text"] == "dogs"
+    assert sent["5"]["inputs"] == {"width": 512, "height": 512, "batch_size": 2}
 
 
 async def test_what_no_server_accepts_is_not_added(
