@@ -19,7 +19,8 @@ from backends.comfyui.workflow.graph import Asked
 from backends.comfyui.workflow.rendering import fit_size
 from backends.comfyui.workflow.template import Template
 from backends.common.file_types import is_image, is_sound, is_text, is_video, mime_of, moves
-from backends.media.images import as_png, keeping_transparency, open_image, transparent_parts
+from backends.media.helper.pixels import as_png
+from backends.media.images import keeping_transparency, open_image, transparent_parts
 from backends.media.result_files import KeptBack, bare
 from queueing.core.errors import ProblemKind, Rejected, UnreadableAnswer, problem
 from queueing.core.requests import File, Output, TextToImage, TextToVideo

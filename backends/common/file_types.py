@@ -78,6 +78,14 @@ MOVING = ("PNG", "WEBP", "GIF", "AVIF")
 """The image formats that can be animated."""
 MOVING_TYPES = frozenset(f"image/{form.lower()}" for form in MOVING)
 
+CONVERTED: Mapping[str, str] = {
+    "image/avif": "AVIF",
+    "image/bmp": "BMP",
+    "image/gif": "GIF",
+    "image/tiff": "TIFF",
+}
+"""Further image types that people send, with Pillow's names; they become PNG or JPEG."""
+
 PLAYED = frozenset(
     {
         "video/mp4",
@@ -96,6 +104,10 @@ _MAGIC: Mapping[bytes, str] = {
     b"\xff\xd8\xff": "image/jpeg",
     b"GIF87a": "image/gif",
     b"GIF89a": "image/gif",
+    b"II*\0": "image/tiff",
+    b"II+\0": "image/tiff",
+    b"MM\0*": "image/tiff",
+    b"MM\0+": "image/tiff",
     b"fLaC": "audio/flac",
     b"ID3": "audio/mpeg",
     b"OggS": "audio/ogg",
@@ -110,15 +122,51 @@ _BRANDS: Mapping[bytes, str] = {
     b"avis": "image/avif",
     b"heic": "image/heic",
     b"heix": "image/heic",
+    b"heim": "image/heic",
+    b"heis": "image/heic",
     b"hevc": "image/heic",
+    b"hevx": "image/heic",
     b"mif1": "image/heic",
     b"msf1": "image/heic",
     b"M4A ": "audio/mp4",
     b"M4B ": "audio/mp4",
     b"qt  ": "video/quicktime",
 }
+_MANY_FORMS = frozenset({b"mif1", b"msf1"})  # the brands that follow say which
+_BMP_HEADERS = frozenset({12, 16, 40, 52, 56, 64, 108, 124})  # their sizes
+_NAMED: Mapping[bytes, str] = {
+    b"\x00\x00\x00\x0cJXL ": "JPEG XL",
+    b"\xff\x0a": "JPEG XL",
+    b"\x00\x00\x00\x0cjP  ": "JPEG 2000",
+    b"\xff\x4f\xff\x51": "JPEG 2000",
+    b"8BPS": "Photoshop",
+    b"gimp xcf": "GIMP",
+    b"v/1\x01": "OpenEXR",
+    b"#?RADIANCE": "HDR",
+    b"\x00\x00\x01\x00": "ICO",
+    b"qoif": "QOI",
+    b"DDS ": "DDS",
+    b"FUJIFILMCCD-RAW": "RAW",
+    b"<svg": "SVG",
+    b"<?xml": "SVG",
+    b"%PDF-": "PDF",
+}
+"""Image formats that cannot be read, by the beginnings of their files."""
+_NAMED_BY_ENDING: Mapping[str, str] = {
+    **dict.fromkeys(("heic", "heif"), "HEIC"),
+    **dict.fromkeys(("jp2", "j2k", "jpx"), "JPEG 2000"),
+    **dict.fromkeys(("dng", "cr2", "cr3", "nef", "arw", "raf", "orf", "rw2"), "RAW"),
+    "exr": "OpenEXR",
+    "ico": "ICO",
+    "jxl": "JPEG XL",
+    "psd": "Photoshop",
+    "svg": "SVG",
+    "tga": "TGA",
+    "xcf": "GIMP",
+}
 _EBML = b"\x1a\x45\xdf\xa3"
 _WEBP_ANIMATED = 0b10
+_BRANDS_WITHIN = 256  # bytes of the first box
 _MPEG_LAYER_3 = 0b01
 
 
@@ -130,10 +178,33 @@ def mime_of(data: bytes) -> str:
     if data.startswith(b"RIFF"):
         return _RIFF.get(data[8:12], "")
     if data[4:8] == b"ftyp":
-        return _BRANDS.get(data[8:12], "video/mp4")
+        return _of_brand(data)
     if data.startswith(_EBML):
         return "video/webm" if b"webm" in data[:64] else "video/x-matroska"
+    if data.startswith(b"BM") and int.from_bytes(data[14:18], "little") in _BMP_HEADERS:
+        return "image/bmp"
     return "audio/mpeg" if _is_mp3_frame(data[:4]) else ""
+
+
+def _of_brand(data: bytes) -> str:
+    if data[8:12] in _MANY_FORMS:
+        brands = data[16 : min(int.from_bytes(data[:4], "big"), _BRANDS_WITHIN)]
+        if {b"avif", b"avis"} & {brands[at : at + 4] for at in range(0, len(brands), 4)}:
+            return "image/avif"
+    return _BRANDS.get(data[8:12], "video/mp4")
+
+
+def unread_image(data: bytes, name: str = "") -> str:
+    """Return what people call the format of an image that cannot be read; "" for other files.
+
+    The name counts where the bytes say nothing, because a file that cannot be cleaned is stored
+    empty.
+    """
+    mime = mime_of(data)
+    if mime == "image/heic":
+        return "HEIC"
+    found = next((called for magic, called in _NAMED.items() if data.startswith(magic)), "")
+    return found or ("" if mime else _NAMED_BY_ENDING.get(name.rpartition(".")[2].lower(), ""))
 
 
 def moves(data: bytes) -> bool:

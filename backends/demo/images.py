@@ -14,7 +14,8 @@ from PIL import Image, ImageOps
 from backends.demo.pace import Beat, Pace
 from backends.demo.painting import CANVAS, Painting, caption
 from backends.media import videos
-from backends.media.images import as_jpeg, as_png, open_image, transparent_parts
+from backends.media.helper.pixels import as_jpeg, as_png
+from backends.media.images import open_image, transparent_parts
 from queueing.core.errors import ProblemKind, Rejected, problem
 from queueing.core.ports import Fetch
 from queueing.core.requests import File, Output, Progress, TextToImage, TextToVideo, Work

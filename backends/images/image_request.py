@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from PIL import Image, ImageOps
 
-from backends.media.images import BAD_IMAGE, as_jpeg, as_png, open_image, transparent_parts
+from backends.media.helper.pixels import as_jpeg, as_png
+from backends.media.images import BAD_IMAGE, open_image, transparent_parts
 from queueing.core.errors import Rejected
 from queueing.core.requests import File, TextToImage
 

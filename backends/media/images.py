@@ -7,18 +7,22 @@ import io
 from collections.abc import Callable
 from typing import TypeVar
 
-from PIL import Image, ImageCms, ImageOps
+from PIL import Image, ImageOps
 
 from backends.common.file_types import SENT, is_image
+from backends.media.helper.pixels import (
+    MAX_PIXELS,
+    as_png,
+    in_eight_bits,
+    in_srgb,
+    on_white,
+)
 from backends.media.image_metadata import blanked
 from queueing.core.errors import ProblemKind, Rejected, problem
 from queueing.core.requests import File
 
 T = TypeVar("T")
 
-MAX_PIXELS = 50_000_000  # the largest photo a phone takes; Pillow alone allows three times as many
-DEEP = frozenset({"I;16", "I;16B", "I;16L", "I", "F"})
-"""Pillow's modes of greys with 16 or more bits."""
 BAD_IMAGE = problem(ProblemKind.BAD_IMAGE)
 HUGE_IMAGE = problem(ProblemKind.HUGE_IMAGE)
 
@@ -63,29 +67,7 @@ def _decoded(file: File, use: Callable[[Image.Image], T]) -> T:
         raise Rejected(f"unreadable image: {error}", problem=BAD_IMAGE) from error
 
 
-def in_eight_bits(image: Image.Image) -> Image.Image:
-    """Convert greys of 16 or more bits to 8 bits. Returns other images unchanged.
-
-    Pillow's own conversion clips at 255, so everything but black would become white.
-    """
-    if image.mode not in DEEP:
-        return image
-    grey = image.convert("I").point(lambda value: value * (1 / 257)).convert("L")
-    clear = image.info.get("transparency")
-    grey.info = {**image.info, **({"transparency": clear // 257} if isinstance(clear, int) else {})}
-    return grey
-
-
-_CLEAR_MOST = 250  # of opacity; some models save opaque images as 254
 _SAME_SHAPE = 0.02  # largest difference of two ratios
-
-
-def is_clear(image: Image.Image) -> bool:
-    """Return whether some part of a decoded image is visibly transparent."""
-    if not image.has_transparency_data:
-        return False
-    lowest = image.convert("RGBA").getchannel("A").getextrema()[0]
-    return isinstance(lowest, int | float) and lowest <= _CLEAR_MOST
 
 
 def keeping_transparency(made: File, source: File) -> File:
@@ -114,46 +96,11 @@ def _require_size(image: Image.Image) -> None:
         raise Rejected(f"an image of {image.width}x{image.height} pixels", problem=HUGE_IMAGE)
 
 
-def as_jpeg(image: Image.Image, *, quality: int = 90) -> bytes:
-    """Encode an image as JPEG."""
-    buffer = io.BytesIO()
-    image.convert("RGB").save(buffer, "JPEG", quality=quality)
-    return buffer.getvalue()
-
-
-def as_png(image: Image.Image) -> bytes:
-    """Encode an image as PNG with light compression: four times as fast, slightly larger."""
-    buffer = io.BytesIO()
-    image.save(buffer, "PNG", compress_level=3)
-    return buffer.getvalue()
-
-
 def _in_srgb(image: Image.Image) -> Image.Image:
-    profile = blanked(image.info.get("icc_profile") or b"")
-    if not profile or image.mode not in {"RGB", "RGBA", "L", "CMYK"}:
-        return image
-    mode = "RGBA" if image.mode == "RGBA" else "RGB"
-    try:
-        source = ImageCms.getOpenProfile(io.BytesIO(profile))
-        target = ImageCms.createProfile("sRGB")
-        return ImageCms.profileToProfile(image, source, target, outputMode=mode) or image
-    except (ImageCms.PyCMSError, OSError, TypeError, ValueError):
-        return image  # a broken profile, or one for other pixels
+    return in_srgb(image, blanked(image.info.get("icc_profile") or b""))
 
 
 def _bare(image: Image.Image) -> Image.Image:
     """Drop all metadata that Pillow would copy into the next file, such as the comment."""
     image.info = {}
     return image
-
-
-def on_white(image: Image.Image) -> Image.Image:
-    """Return an image in RGB without transparency.
-
-    JPEG has none, and dropping it would reveal hidden colours.
-    """
-    if not image.has_transparency_data:
-        return image.convert("RGB")
-    clear = image.convert("RGBA")
-    flat = Image.new("RGBA", clear.size, "white")
-    return Image.alpha_composite(flat, clear).convert("RGB")

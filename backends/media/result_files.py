@@ -9,8 +9,9 @@ from PIL import Image, ImageOps, ImageSequence, features
 
 from backends.common.file_types import is_image, is_sound, is_text, is_video, mime_of
 from backends.media import videos
+from backends.media.helper.pixels import MAX_PIXELS
 from backends.media.image_metadata import blanked, without_metadata
-from backends.media.images import MAX_PIXELS
+from backends.media.rare_images import ImageError, as_common
 
 # Possessive, so that matching stays fast; attributes may contain ">".
 _TAG = re.compile(rb"""<(?:[^"'>]++|"[^"]*+"|'[^']*+')*+>""")
@@ -72,13 +73,18 @@ class KeptBack(Exception):
 
 
 async def bare(data: bytes) -> bytes:
-    """Return a result without metadata. An AVIF becomes a WebP with the same pixels.
+    """Return a result without metadata. An AVIF becomes a WebP, a BMP or TIFF a PNG or JPEG.
 
     Raises `KeptBack`, and `ValueError` for a damaged file.
     """
     mime = mime_of(data)
     if mime == "image/avif":
         return await asyncio.to_thread(_as_webp, data)
+    if mime in {"image/bmp", "image/tiff"}:
+        try:
+            return await as_common(data)
+        except ImageError as error:
+            raise KeptBack(str(error)) from error
     if mime == "image/heic":
         raise KeptBack("HEIC is not supported")
     if is_image(mime):

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import Field, JsonValue
 
-from backends.media.images import as_jpeg, open_image
+from backends.media.helper.pixels import as_jpeg
+from backends.media.images import open_image
 from queueing.core.errors import ProblemKind, Rejected, problem
 from queueing.core.requests import Chat, ChatMessage, File, Record
 

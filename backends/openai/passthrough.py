@@ -15,7 +15,8 @@ from PIL import Image
 from pydantic import JsonValue
 
 from backends.common.file_types import SENT
-from backends.media.images import as_jpeg, as_png, open_image
+from backends.media.helper.pixels import as_jpeg, as_png
+from backends.media.images import open_image
 from backends.openai.chat_request import TextOptions
 from backends.openai.flavours.flavour import Flavour
 from queueing.core.errors import ProblemKind, Rejected, problem

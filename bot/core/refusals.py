@@ -175,6 +175,7 @@ class RefusalKind(Enum):
     IMAGE_ADDRESS = Row("problem.image_address")
     NO_IMAGE = Row("problem.no_image", usage=True)
     NOT_AN_IMAGE = Row("problem.not_image")
+    UNREAD_IMAGE = Row("problem.unread_image", {"form": str})
     IMAGE_TOO_LARGE = Row("problem.image_bytes", {"size": int, "limit": int})  # MB
     TOO_MANY_PIXELS = Row("problem.image_pixels", {"limit": int})  # megapixels
     LARGE_ENOUGH = Row("refused.large_enough", {"limit": int})  # megapixels

@@ -7,14 +7,16 @@ import asyncio
 import io
 import struct
 import zlib
+from collections.abc import Mapping
 from typing import Literal
 
-from PIL import Image, ImageChops
+from PIL import Image, ImageChops, ImageOps
 
-from backends.common.file_types import SENT, is_sound, is_video, mime_of
+from backends.common.file_types import CONVERTED, SENT, is_sound, is_video, mime_of, unread_image
 from backends.media import videos
+from backends.media.helper.pixels import in_eight_bits, is_clear, on_white
 from backends.media.image_metadata import without_metadata
-from backends.media.images import in_eight_bits, is_clear, on_white
+from backends.media.rare_images import ImageError, ImageFault, as_common
 from bot.core.refusals import Declined, Refusal, RefusalKind
 from queueing.core.requests import File
 
@@ -44,29 +46,50 @@ def require_weight(size: int) -> None:
         raise Declined(Refusal(RefusalKind.IMAGE_TOO_LARGE, size=megabytes, limit=IMAGE_MB))
 
 
-async def checked(data: bytes) -> File:
+async def checked(data: bytes, name: str = "") -> File:
     """Return untrusted bytes as an image file. Raises `Declined`.
 
-    Only PNG, JPEG and WebP are opened. The number of pixels is read before anything is decoded, and
-    the whole image must decode. Our own name replaces the person's, and metadata of a camera or a
-    program is removed.
+    Only PNG, JPEG and WebP are opened here; AVIF, BMP, GIF and TIFF are converted by another
+    process. The number of pixels is read before anything is decoded, and the whole image must
+    decode. Our own name replaces the person's, which only helps to say what cannot be read, and
+    metadata of a camera or a program is removed.
     """
+    if mime_of(data) in CONVERTED:
+        data = await _converted(data)
+    elif form := unread_image(data, name):
+        raise Declined(Refusal(RefusalKind.UNREAD_IMAGE, form=form))
     async with _encoders:
         return await asyncio.to_thread(_checked, data)
+
+
+_UNCONVERTED: Mapping[ImageFault, Refusal] = {
+    ImageFault.HUGE: Refusal(RefusalKind.TOO_MANY_PIXELS, limit=MEGAPIXELS),
+    ImageFault.RAW: Refusal(RefusalKind.UNREAD_IMAGE, form="RAW"),
+    ImageFault.UNREADABLE: Refusal(RefusalKind.NOT_AN_IMAGE),
+}
+
+
+async def _converted(data: bytes) -> bytes:
+    try:
+        return await as_common(data)
+    except ImageError as error:
+        raise Declined(_UNCONVERTED[error.fault]) from error
 
 
 async def bare(data: bytes) -> bytes:
     """Return a person's file as it may be stored: images, video and sound without metadata.
 
-    A file that cannot be read becomes an empty file, because its contents are unknown. Other kinds
-    of files stay as they are.
+    Images that no chat shows become PNG or JPEG. A file that cannot be read becomes an empty file,
+    because its contents are unknown. Other kinds of files stay as they are.
     """
     mime = mime_of(data)
     try:
+        if mime in CONVERTED and mime != "image/gif":
+            return await as_common(data)
         if is_video(mime) or is_sound(mime):
             return await videos.cleaned(data, wall_s=_UPLOAD_S)
         return await asyncio.to_thread(without_metadata, data)
-    except (ValueError, videos.VideoError):
+    except (ValueError, videos.VideoError, ImageError):
         return b""
 
 
@@ -92,8 +115,8 @@ def in_form(file: File, form: ImageForm | None) -> File:
     if form is None or file.mime == mime or not file.mime.startswith("image/"):
         return file
     out = io.BytesIO()
-    with Image.open(io.BytesIO(file.data), formats=SENT) as opened:
-        image = in_eight_bits(opened)
+    with Image.open(io.BytesIO(file.data), formats=(*SENT, "GIF")) as opened:
+        image = in_eight_bits(ImageOps.exif_transpose(opened))
         clear = form != "jpeg" and is_clear(image)
         image = image.convert("RGBA") if clear else on_white(image)
         image.save(out, form.upper(), quality=_QUALITIES[0])
@@ -154,7 +177,7 @@ def _require_size(image: Image.Image) -> None:
 def _fitted(file: File, limit: int) -> File | None:
     try:
         with Image.open(io.BytesIO(file.data), formats=SENT) as opened:
-            image = in_eight_bits(opened)
+            image = in_eight_bits(ImageOps.exif_transpose(opened))
             clear = is_clear(image)
             image = image.convert("RGBA") if clear else on_white(image)
     except Exception:  # noqa: BLE001
@@ -192,13 +215,13 @@ async def mask_of(image: File, given: File | None = None) -> File:
 
 def _mask(image: File, given: File | None) -> File:
     with Image.open(io.BytesIO(image.data), formats=SENT) as opened:
-        size = opened.size
+        size = ImageOps.exif_transpose(opened).size
     with Image.open(io.BytesIO((given or image).data), formats=SENT) as opened:
-        marks = in_eight_bits(opened)
+        marks = in_eight_bits(ImageOps.exif_transpose(opened))
         layered = marks.convert("RGBA")
         kept = layered.getchannel("A")
         if given is not None and _least(kept) == _OPAQUE:
-            kept = ImageChops.invert(marks.convert("L"))
+            kept = ImageChops.invert(layered.convert("L"))
         elif given is not None and _is_strokes(layered):
             kept = ImageChops.invert(kept)
     if _least(kept) > _MARKED_MOST:

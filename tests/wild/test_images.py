@@ -2,32 +2,40 @@
 
 Each file of `images/` is a ramp from black on the left to white on the right. Each file of `masks/`
 marks its upper left corner and leaves the lower right one. Each file of `cut-outs/` is transparent
-in its upper left corner.
+in its upper left corner. Each file of `unread/` has the first bytes (`starts`) of a file, the name
+it is `called`, and the `form` that a person knows it by.
 """
 
 import asyncio
 import io
+import json
+import struct
 from collections.abc import Callable
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 
 from backends.comfyui.files import as_upload
-from backends.common.file_types import mime_of
-from backends.media.images import (
-    as_jpeg,
-    as_png,
-    in_eight_bits,
-    keeping_transparency,
-    open_image,
-)
+from backends.common.file_types import CONVERTED, mime_of
+from backends.media.helper.image_conversion import converted
+from backends.media.helper.pixels import as_jpeg, as_png, in_eight_bits
+from backends.media.helper.protocol import MediaTask, Order
+from backends.media.images import keeping_transparency, open_image
+from bot.commands.call.files import used_files
+from bot.commands.make.ask import ASK
+from bot.commands.make.image import COMMAND as IMAGE
+from bot.core.attachments import AttachmentKind
+from bot.core.platform import Attachment
+from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.platforms.telegram.media import SendKind, shown_as, shown_together
 from bot.platforms.web.thumbnails import smaller
-from bot.requests.images import checked, fitted, in_form, mask_of
+from bot.requests.images import MEGAPIXELS, checked, fitted, in_form, mask_of
 from queueing.core.requests import File
+from tests.fakes.chat import FakeChat
 
 HERE = Path(__file__).parent
 RAMPS = sorted((HERE / "images").iterdir())
@@ -37,7 +45,16 @@ PLAIN = File(name="rgb.png", mime=PNG, data=(HERE / "images" / "rgb.png").read_b
 
 
 def opened(data: bytes) -> Image.Image:
-    return Image.open(io.BytesIO(data))
+    return ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
+
+
+@cache
+def taken(path: Path) -> File:
+    """Return an image as it is taken from a person; rarer formats are converted in this process."""
+    data = path.read_bytes()
+    if (mime := mime_of(data)) in CONVERTED:
+        _, data = converted(Order(task=MediaTask.IMAGE, mime=mime, size=len(data)), data)
+    return asyncio.run(checked(data))
 
 
 def kept_by_mask(file: File) -> Image.Image:
@@ -49,12 +66,17 @@ DOORS: dict[str, Callable[[File], Image.Image]] = {
     "image server": open_image,
     "vision": lambda file: opened(as_jpeg(open_image(file))),
     "mask": kept_by_mask,
-    "thumbnail": lambda file: opened(smaller(file.data, 64)),
+    "thumbnail": lambda file: opened(smaller(file.data, 64) or still_of(file)),
     "smaller result": lambda file: in_eight_bits(opened(fits(file).data)),
     "result as PNG": lambda file: in_eight_bits(opened(in_form(file, "png").data)),
     "result as JPEG": lambda file: opened(in_form(file, "jpeg").data),
     "result as WebP": lambda file: opened(in_form(file, "webp").data),
 }
+
+
+def still_of(file: File) -> bytes:
+    """Return the first frame of an animation, which has no thumbnail."""
+    return as_png(open_image(file))
 
 
 def fits(file: File) -> File:
@@ -67,8 +89,7 @@ def fits(file: File) -> File:
 @pytest.mark.parametrize("ramp", RAMPS, ids=lambda file: file.name)
 def test_a_ramp_stays_a_ramp(ramp: Path, door: str) -> None:
     """A depth map or a scan would become plain white, and people would blame the model."""
-    given = File(name=ramp.name, mime="", data=ramp.read_bytes())
-    shown = DOORS[door](asyncio.run(checked(given.data))).convert("L")
+    shown = DOORS[door](taken(ramp)).convert("RGBA").convert("L")
     middle = shown.height // 2
     places = [(at * (shown.width - 1) // 4, middle) for at in range(5)]
     values: list[Any] = [shown.getpixel(place) for place in places]
@@ -111,9 +132,10 @@ async def test_a_cut_out_stays_one(cut: Path) -> None:
 async def test_only_what_would_lose_something_is_no_photo() -> None:
     """People would have to open each image, or a depth map would lose half of its bits."""
     for ramp in RAMPS:
-        shown = await shown_as(read(ramp))
-        loses = ramp.name.startswith("grey-16") or "clear" in ramp.name
-        assert (shown.kind is SendKind.DOCUMENT) is loses, ramp.name
+        if ramp.suffix in {".png", ".jpg", ".webp"}:
+            shown = await shown_as(read(ramp))
+            loses = ramp.name.startswith(("grey-16", "animated"))
+            assert (shown.kind is SendKind.DOCUMENT) is loses, ramp.name
 
 
 def test_a_result_keeps_its_own_transparency_and_shape() -> None:
@@ -123,6 +145,51 @@ def test_a_result_keeps_its_own_transparency_and_shape() -> None:
     for made in (cut, other, broken, File(name="v.mp4", mime="video/mp4", data=b"")):
         assert keeping_transparency(made, cut) is made
     assert keeping_transparency(other, PLAIN) is other
+
+
+@pytest.mark.parametrize("kind", ["rgb.avif", "rgba.bmp", "animated.gif", "grey-16.tif"])
+async def test_a_rarer_format_is_converted_by_a_process_of_its_own(kind: str) -> None:
+    """A person could not send what their phone, camera or scanner writes."""
+    found = await checked((HERE / "images" / kind).read_bytes())
+    assert (found.name, found.mime, opened(found.data).size) == ("image.png", PNG, (64, 16))
+
+
+async def nothing() -> bytes:
+    return b""
+
+
+def test_a_gif_is_an_image_for_a_command_that_takes_no_animations() -> None:
+    """A person would read that /image takes no animations, though they sent an image."""
+    moving = AttachmentKind.ANIMATION
+    for command, kind in ((IMAGE, AttachmentKind.IMAGE), (ASK, moving)):
+        sent = Attachment(kind=moving, name="a.gif", mime="image/gif", size=1, read=nothing)
+        call = FakeChat().call(f"/{command.name} red", files=(sent,))
+        assert [file.kind for file in used_files(command, call, "en")] == [kind]
+
+
+UNREAD = sorted((HERE / "unread").glob("*.json"))
+
+
+@pytest.mark.parametrize("case", UNREAD, ids=lambda case: case.stem)
+def test_what_cannot_be_read_is_named(case: Path) -> None:
+    """A person would not know what is wrong with an image that they see on their screen."""
+    odd: dict[str, str] = json.loads(case.read_text(encoding="utf-8"))
+    with pytest.raises(Declined) as declined:
+        asyncio.run(checked(bytes.fromhex(odd["starts"]), odd["called"]))
+    assert declined.value.refusal == Refusal(RefusalKind.UNREAD_IMAGE, form=odd["form"])
+
+
+async def test_a_broken_or_huge_image_of_a_rarer_format_is_refused() -> None:
+    """A decoder would run in the bot itself, or take all of its memory."""
+    head = struct.pack("<IIiiHHIIIIII", 54, 40, 60_000, 60_000, 1, 24, 0, 0, 0, 0, 0, 0)
+    huge = b"BM" + bytes(8) + head
+    with pytest.raises(Declined) as declined:
+        await checked(huge)
+    assert declined.value.refusal == Refusal(RefusalKind.TOO_MANY_PIXELS, limit=MEGAPIXELS)
+    for kind in ("rgb.avif", "lzw.tif"):
+        with pytest.raises(Declined) as declined:
+            await checked((HERE / "images" / kind).read_bytes()[:-200])
+        assert declined.value.refusal == Refusal(RefusalKind.NOT_AN_IMAGE)
 
 
 @pytest.mark.parametrize("mask", MASKS, ids=lambda file: file.name)

@@ -13,6 +13,7 @@ class MediaTask(StrEnum):
 
     CLEAN = "clean"  # remove everything except video and audio, without encoding again
     FIT = "fit"  # encode so that it plays everywhere and fits
+    IMAGE = "image"  # convert an image in a rarer format
     LOOK = "look"  # describe it
     READ = "read"  # extract a document's text, or its pages as images
     WAV = "wav"  # convert audio to WAV for transcription

@@ -27,6 +27,7 @@ _SOONER: Mapping[MediaTask, tuple[int, int]] = {
     MediaTask.VOICE: (MEMORY, 90),
     MediaTask.ENCODE: (MEMORY, 90),
     MediaTask.FRAMES: (MEMORY, 45),
+    MediaTask.IMAGE: (MEMORY, 45),
 }
 _NICE = 15
 _OPEN_MOST = 64  # files: fonts, mostly
@@ -34,6 +35,7 @@ _OPEN_MOST = 64  # files: fonts, mostly
 _WORKS: Mapping[MediaTask, tuple[str, str]] = {
     MediaTask.CLEAN: ("backends.media.helper.containers", "cleaned"),
     MediaTask.SOUNDTRACK: ("backends.media.helper.containers", "silenced"),
+    MediaTask.IMAGE: ("backends.media.helper.image_conversion", "converted"),
     MediaTask.LOOK: ("backends.media.helper.video_frames", "looked"),
     MediaTask.FRAMES: ("backends.media.helper.video_frames", "extracted"),
     MediaTask.FIT: ("backends.media.helper.video_encoding", "fitted"),

@@ -151,7 +151,7 @@ class CallImages:
     async def any_kind(self, data: bytes, param: str) -> File:
         """Check an image, audio or video file. Raises `ApiError`."""
         if not mime_of(data):
-            message = f"{param}: must be an image (PNG, JPEG or WebP), audio or video."
+            message = f"{param}: must be an image (PNG, JPEG, WebP, AVIF, GIF, BMP or TIFF), audio or video."
             raise invalid(message, param)
         return await (kept_whole if is_recorded(data) else self.sent)(data, param)
 

@@ -6,12 +6,12 @@ accepted. One person's files in one chat are read one after the other.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bot.commands.call.context import Call, Context
 from bot.commands.call.jobs import drawn_images, replied_job, without_images
 from bot.commands.call.parser import clean
-from bot.core.attachments import SPOKEN, VIDEO_KINDS, AttachmentKind
+from bot.core.attachments import SPOKEN, VIDEO_KINDS, AttachmentKind, kind_of
 from bot.core.command import Command, ParamKind
 from bot.core.errors import ChatError
 from bot.core.platform import Attachment, Invocation
@@ -75,7 +75,7 @@ async def _image(attached: Attachment) -> File:
     require_weight(attached.size)
     data = await whole(attached)
     require_weight(len(data))
-    return await checked(data)
+    return await checked(data, attached.name)
 
 
 def shown_name(attached: Attachment) -> str:
@@ -232,7 +232,7 @@ def used_files(
     command takes a single image, the person's own image comes first. A call that `joins` an earlier
     question needs no text of its own.
     """
-    files = _considered(command, invocation)
+    files = tuple(_as_image(command, file) for file in _considered(command, invocation))
     unused = [file for file in files if file.kind not in command.takes]
     if unused:
         raise Declined(Refusal(RefusalKind.NOT_USED, told=_sentences(command, unused, language)))
@@ -243,6 +243,14 @@ def used_files(
     if command.name == "ask" and alone and not joins:
         _ask_what_about(files)
     return files
+
+
+def _as_image(command: Command, file: Attachment) -> Attachment:
+    """Return a GIF as an image, its first frame, for a command that takes no animations."""
+    kinds = command.takes.keys()
+    still = AttachmentKind.IMAGE in kinds and AttachmentKind.ANIMATION not in kinds
+    is_gif = file.kind is AttachmentKind.ANIMATION and kind_of(file.name, "") is file.kind
+    return replace(file, kind=AttachmentKind.IMAGE) if still and is_gif else file
 
 
 def _considered(command: Command, invocation: Invocation) -> tuple[Attachment, ...]:

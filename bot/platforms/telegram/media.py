@@ -24,7 +24,7 @@ from telegram import (
 
 from backends.common.file_types import SENT, mime_of
 from backends.media import sounds, videos
-from backends.media.images import DEEP, is_clear
+from backends.media.helper.pixels import DEEP, is_clear
 from queueing.core.requests import File
 
 UPLOAD_MOST = 50_000_000  # bytes
@@ -174,7 +174,7 @@ async def _not_a_loop(file: File) -> File:
 def _kind_of_image(file: File) -> SendKind:
     try:
         with Image.open(io.BytesIO(file.data), formats=(*SENT, "GIF")) as image:
-            moves = getattr(image, "n_frames", 1) > 1
+            moves = getattr(image, "n_frames", 1) > 1 and image.format != "MPO"
             form = image.format
             kind = None if moves or form == "GIF" else _kind_of_still(image, len(file.data))
     except Exception:  # noqa: BLE001  Pillow's readers raise anything for broken files

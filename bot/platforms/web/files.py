@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
+from backends.common.file_types import mime_of
 from bot.http import signed_links
 from bot.http.files import FileSender, Sendable, bare_name, sendable
 from bot.http.signed_links import LinkReader
@@ -117,7 +118,9 @@ class ChatFileRoutes:
         finally:
             self.uploading[person.id] -= 1
         name = unquote(request.headers.get("X-File-Name", ""))
-        file = File(name=bare_name(name), mime=request.content_type, data=await bare(data))
+        kept = await bare(data)
+        mime = request.content_type if kept is data else mime_of(kept) or request.content_type
+        file = File(name=bare_name(name), mime=mime, data=kept)
         return web.json_response({"id": self._calls.upload(person, file)})
 
     async def _file(self, request: web.Request) -> web.StreamResponse:

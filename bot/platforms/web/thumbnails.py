@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from backends.common.file_types import SENT, is_image, is_sound, is_video, mime_of
 from backends.media import videos
-from backends.media.images import in_eight_bits
+from backends.media.helper.pixels import in_eight_bits
 from bot.core.queue import ResultFiles
 from bot.http.files import Sendable, sendable
 from bot.http.signed_links import LinkReader
@@ -130,7 +130,7 @@ def smaller(data: bytes, side: int) -> bytes:
             large = opened.width * opened.height > MEGAPIXELS * 1_000_000
             if large or getattr(opened, "n_frames", 1) > 1:
                 return b""
-            image = in_eight_bits(opened)
+            image = in_eight_bits(ImageOps.exif_transpose(opened))
             image = image.convert("RGBA" if image.has_transparency_data else "RGB")
     except Exception:  # noqa: BLE001  # readers raise anything for hostile bytes, and only the size is lost
         return b""

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageCms
 
-from backends.media.images import MAX_PIXELS, as_jpeg, as_png, open_image
+from backends.media.helper.pixels import MAX_PIXELS, as_jpeg, as_png
+from backends.media.images import open_image
 from queueing.core.errors import Rejected
 from queueing.core.requests import File
 from tests.backends.media.planted import PLANTED, SECRET, words_of

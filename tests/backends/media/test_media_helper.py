@@ -53,6 +53,8 @@ async def test_every_task_is_done_in_the_process(task: MediaTask) -> None:
     """A library that reads a file late would be refused it there, and only there."""
     if task is MediaTask.READ:
         data = docx(paragraph("hello"))
+    elif task is MediaTask.IMAGE:
+        data = PLANTED["AVIF"]()
     else:
         data = video("mp4", silent=task is MediaTask.SOUNDTRACK)
     assert await is_done(task, data)

@@ -19,7 +19,7 @@ from PIL import Image
 from backends.comfyui.backend import ComfyUI
 from backends.comfyui.workflow.graph import Asked
 from backends.media import videos
-from backends.media.images import as_png
+from backends.media.helper.pixels import as_png
 from queueing.core.requests import (
     Capability,
     File,
