@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
+from yarl import URL
+
 from backends.comfyui.answers import Ended, Stage
 from backends.comfyui.errors import accepted_in_part, raise_if_failed, refusal, refused_prompt
 from backends.comfyui.progress import Watch
@@ -18,7 +20,7 @@ from backends.comfyui.server import ComfyUIServer
 from backends.comfyui.workflow.graph import Asked, Graph
 from backends.comfyui.workflow.template import Template
 from backends.common.http_replies import HttpRefused
-from backends.common.websocket import listener
+from backends.common.websocket import listener, opens
 from queueing.core.concurrency import timeout, undisturbed
 from queueing.core.errors import BackendError, ResultGone, Unavailable, UnreadableAnswer
 from queueing.core.ports import Report
@@ -42,7 +44,7 @@ class Attempts:
     def __init__(
         self,
         server: ComfyUIServer,
-        socket_url: str,
+        socket_url: URL,
         headers: Mapping[str, str],
         *,
         name: str,
@@ -54,6 +56,7 @@ class Attempts:
         self._proxy = proxy
         self._name = name
         self._session: aiohttp.ClientSession | None = None
+        self._hears: bool | None = None  # whether the websocket opens, None before the first try
         self._stopped: dict[str, float] = {}  # stop times of attempts that have not ended
         self._stops: set[asyncio.Task[None]] = set()
         self._keeps_running = False  # whether cancelled attempts keep running on the server
@@ -91,6 +94,12 @@ class Attempts:
         with suppress(TimeoutError):
             async with timeout(GIVE_WAY_S):
                 await self._none_being_sent.wait()
+
+    async def hears(self) -> bool:
+        """Return whether the server's websocket can be opened; tried once."""
+        if self._hears is None:
+            self._hears = await opens(self._socket_url, self._headers)
+        return self._hears
 
     async def raise_if_stuck(self) -> None:
         """Raise `Unavailable` if the worker hangs: a stopped attempt still runs after `STUCK_S`."""

@@ -62,6 +62,10 @@ from queueing.core.requests import (
 from queueing.core.specs import BackendSpec, ModelSpec
 
 FREE_S = 10.0
+DEAF = (
+    "Its websocket cannot be opened, so messages show no progress and no previews, and results come"
+    " up to 2 s later: a proxy before it must pass on websockets at /ws."
+)
 NO_IMAGE = problem(ProblemKind.NO_IMAGE)
 NO_RESULT = problem(ProblemKind.NO_RESULT)
 FREED_MB = 512  # a process may hold this much with no model loaded
@@ -101,9 +105,12 @@ class ComfyUI(Backend):
         headers = self._options.headers
         self._http = Http(spec.url, headers=headers, proxy=spec.proxy)
         self._server = ComfyUIServer(self._http)
-        socket_url = f"ws{spec.url.removeprefix('http').rstrip('/')}/ws"
         self._attempts = Attempts(
-            self._server, socket_url, headers, name=spec.name, proxy=spec.proxy
+            self._server,
+            self._http.socket_url("/ws"),
+            self._http.headers,
+            name=spec.name,
+            proxy=spec.proxy,
         )
         self._discovery = Discovery(spec.name)
         self._known: dict[str, tuple[ModelSpec, Templates]] = {}
@@ -142,7 +149,7 @@ class ComfyUI(Backend):
         stats = await self._server.stats()
         await self._attempts.raise_if_stuck()
         await self._server.look(str(UUID(int=0)))  # detects what this version supports
-        notes = []
+        notes = [] if await self._attempts.hears() else [DEAF]
         if not self._server.knows_jobs:
             notes.append(
                 "Old version: lost work is found more slowly. Version 0.26 or newer is better."

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import aiohttp
 from pydantic import Field, JsonValue
+from yarl import URL
 
 from backends.comfyui.answers import Ended, files_of
 from backends.comfyui.workflow.graph import Graph, upstream_of
@@ -190,9 +191,9 @@ class Watch:
     """
 
     def __init__(
-        self, url: str, key: str, graph: Graph, report: Report, *, proxy: str | None = None
+        self, url: URL, key: str, graph: Graph, report: Report, *, proxy: str | None = None
     ) -> None:
-        self._url = f"{url}?clientId={key}"
+        self._url = url.with_query({"clientId": key})
         self._proxy = proxy
         self._key = key
         self._tracker = Tracker(key, graph)

@@ -96,7 +96,7 @@ class Http:
             raise BadModel("url: must begin with http:// or https:// and name a server")
         # Uncompressed, so that a limit on bytes also limits memory.
         own: dict[str, str] = {hdrs.ACCEPT_ENCODING: "identity"}
-        self._headers = {**own, **(headers or {}), **_credentials(address)}
+        self.headers = {**own, **(headers or {}), **_credentials(address)}
         self._address = address
         self.prefix = address.path.rstrip("/")  # path prefix of every call
         self.base = str(address.with_user(None).with_query(None).with_fragment(None)).rstrip("/")
@@ -215,13 +215,17 @@ class Http:
 
         `silence_s` limits the wait for each message. Leaving the context closes the connection.
         """
-        call = ServerCall(method="GET", url=self._url(path))
-        url = call.url.with_scheme("wss" if call.url.scheme == "https" else "ws")
-        with self._as_unavailable(call):
+        url = self.socket_url(path)
+        with self._as_unavailable(ServerCall(method="GET", url=url)):
             async with talking(
-                self._headers, url, written(first), proxy=self.proxy, silence_s=silence_s
+                self.headers, url, written(first), proxy=self.proxy, silence_s=silence_s
             ) as texts:
                 yield texts
+
+    def socket_url(self, path: str) -> URL:
+        """Return the address of a websocket of the server, without credentials."""
+        url = self._url(path)
+        return url.with_scheme("wss" if url.scheme == "https" else "ws")
 
     async def gone(self) -> None:
         """Wait until the server goes away, even if only briefly for a restart.
@@ -243,7 +247,7 @@ class Http:
             self._opened = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEPT_S),
                 cookie_jar=aiohttp.CookieJar(unsafe=True),  # for load balancers addressed by IP
-                headers=self._headers,
+                headers=self.headers,
                 auto_decompress=False,
             )
         return self._opened

@@ -72,6 +72,15 @@ async def _refuse_redirect(
     raise aiohttp.ClientError("the server redirects its websocket")
 
 
+async def opens(url: URL, headers: Mapping[str, str]) -> bool:
+    """Return whether a websocket can be opened."""
+    try:
+        async with timeout(CONNECT_S), listener(headers) as session, session.ws_connect(url):
+            return True
+    except (aiohttp.ClientError, OSError):  # includes timeouts
+        return False
+
+
 @asynccontextmanager
 async def talking(
     headers: Mapping[str, str],

@@ -71,7 +71,7 @@ async def ask_in_every_way(server: BaseTestServer) -> None:
             pass
     await http.aclose()
     async with listener({"Authorization": "Bearer canary"}) as session:
-        watch = Watch(str(server.make_url("/ws")), "key", {}, lambda _: None)
+        watch = Watch(server.make_url("/ws"), "key", {}, lambda _: None)
         with pytest.raises(aiohttp.ClientError):
             await watch._receive(session)
 

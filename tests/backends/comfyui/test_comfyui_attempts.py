@@ -5,6 +5,7 @@ import json
 
 import aiohttp
 import pytest
+from yarl import URL
 
 from backends.comfyui.backend import ComfyUI
 from backends.comfyui.progress import Watch
@@ -181,7 +182,7 @@ async def test_what_a_broken_websocket_missed_is_not_left_out(
 ) -> None:
     """Half of what was made would pass for all of it, or a flood of words fill the memory."""
     del old
-    watch = Watch("ws://127.0.0.1:9", "k", {}, ignore)
+    watch = Watch(URL("ws://127.0.0.1:9"), "k", {}, ignore)
 
     def told(kind: str, name: str = "") -> list[str]:
         data = {"prompt_id": "k", "output": {"images": [{"filename": name}]}}
