@@ -47,6 +47,7 @@ class DrawingOptions:
     steps: int | None = None
     seed: int | None = None
     negative: str | None = None
+    guidance: float | None = None
     count: int | None = None
     strength: float | None = None
     lora: tuple[LoraWeight, ...] | None = None

@@ -28,6 +28,7 @@ _BOOKKEEPING = re.compile(
     r"hash|version|resources|metadata|date|^Template|^Negative Template", re.IGNORECASE
 )
 _STEPS_MOST = 150
+_GUIDANCE_MOST = 100
 _SHOWN = 40  # characters of a name that had no effect
 
 
@@ -153,8 +154,15 @@ def _seed(value: str) -> int | None:
     return int(value) if found and int(value) <= SEED_MAX else None
 
 
+def _guidance(value: str) -> float | None:
+    found = re.fullmatch(r"\d{1,3}(\.\d{1,6})?", value)
+    return float(value) if found and float(value) <= _GUIDANCE_MOST else None
+
+
 _READ: Mapping[str, tuple[str, Callable[[str], object]]] = {
     "steps": ("steps", _steps),
     "seed": ("seed", _seed),
+    "cfg scale": ("guidance", _guidance),
+    "distilled cfg scale": ("guidance", _guidance),  # comes later, and is the one that counts
     "size": ("size", size),
 }

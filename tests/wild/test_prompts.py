@@ -54,7 +54,7 @@ def test_explicit_options_come_first_and_ignored_ones_are_named() -> None:
     assert made.options.seed == 7
     assert [lora.name for lora in made.options.lora or ()] == ["Ink", "glow"]
     assert made.options.given.keys() == {"seed", "steps", "lora"}
-    assert set(unused) == {"--negative", "--size", "Sampler", "CFG scale"}
+    assert set(unused) == {"--negative", "--size", "--guidance", "Sampler"}
 
 
 def test_a_chat_draws_and_says_what_had_no_effect() -> None:
@@ -76,14 +76,14 @@ def test_a_chat_draws_and_says_what_had_no_effect() -> None:
     chat = play(scenario, installation)
     drawn, raw, edited, varied = [as_image(job) for job in jobs]
     assert (drawn.prompt, drawn.negative, drawn.steps, drawn.seed) == ("cat", "dog", 20, 42)
-    assert (drawn.width, drawn.height) == (256, 256)
+    assert (drawn.width, drawn.height, drawn.guidance) == (256, 256, 7)
     assert drawn.lora == (LoraWeight(name="glow", weight=0.7),)
     assert raw.prompt == BLOCK
     assert (edited.prompt, edited.seed) == ("fox", 42)
     assert edited.lora == varied.lora == (LoraWeight(name="ink", weight=0.5),)
     assert varied.prompt == "a fox"
     told = [shown.text for shown in chat.messages.values()]
-    assert sum("Without effect here: Sampler, CFG scale." in text for text in told) == 2, told
+    assert sum("Without effect here: Sampler." in text for text in told) == 2, told
 
 
 def as_image(job: Job) -> TextToImage:

@@ -117,6 +117,7 @@ class DrawnJob(MediaJob):
     steps: int | None = Field(default=None, ge=1, le=200)
     seed: int | None = Field(default=None, ge=-1, le=SEED_MAX)
     negative: str | None = Field(default=None, max_length=PROMPT_LIMIT)
+    guidance: float | None = Field(default=None, ge=0, le=100)
     lora: Loras | None = None
 
     @property

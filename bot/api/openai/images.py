@@ -32,7 +32,7 @@ NO_USAGE: dict[str, Any] = {
 
 
 class ImageFields(ClientRecord):
-    """Fields of all image requests, including `negative_prompt`, `seed`, `steps` and `style`.
+    """Fields of all image requests, with `negative_prompt`, `seed`, `steps`, `guidance`, `style`.
 
     `quality`, `moderation` and OpenAI's other fields are ignored.
     """
@@ -49,6 +49,7 @@ class ImageFields(ClientRecord):
     negative_prompt: str | None = Field(default=None, max_length=PROMPT_LIMIT)
     seed: int | None = Field(default=None, ge=-1, le=SEED_MAX)
     steps: int | None = Field(default=None, ge=1, le=200)
+    guidance: float | None = Field(default=None, ge=0, le=100)
     style: str | None = Field(default=None, max_length=NAME_LIMIT)
 
     @field_validator("size")
@@ -85,6 +86,7 @@ class ImageFields(ClientRecord):
             steps=self.steps,
             seed=self.seed,
             negative=self.negative_prompt or None,
+            guidance=self.guidance,
             count=self.n,
         )
 

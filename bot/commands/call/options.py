@@ -27,6 +27,7 @@ _SIZE = Param(name="size", kind=ParamKind.SIZE, help="param.size")
 _STEPS = Param(name="steps", kind=ParamKind.WHOLE, help="param.steps", least=1, most=150)
 _SEED = Param(name="seed", kind=ParamKind.WHOLE, help="param.seed", least=-1, most=SEED_MAX)
 _NEGATIVE = Param(name="negative", kind=ParamKind.TEXT, help="param.negative")
+_GUIDANCE = Param(name="guidance", kind=ParamKind.DECIMAL, help="param.guidance", least=0, most=100)
 _LORA = Param(name="lora", kind=ParamKind.TEXT, help="param.lora", repeats=True)
 
 
@@ -39,6 +40,7 @@ IMAGE_OPTIONS = (
     _STEPS,
     _SEED,
     _NEGATIVE,
+    _GUIDANCE,
     Param(name="count", kind=ParamKind.WHOLE, help="param.count", least=1, most=4),
     Param(name="strength", kind=ParamKind.DECIMAL, help="param.strength", least=0, most=1),
     _LORA,
@@ -50,6 +52,7 @@ VIDEO_OPTIONS = (
     _STEPS,
     _SEED,
     _NEGATIVE,
+    _GUIDANCE,
     _LORA,
 )
 MUSIC_OPTIONS = (
@@ -58,6 +61,7 @@ MUSIC_OPTIONS = (
     _STEPS,
     _SEED,
     _NEGATIVE,
+    _GUIDANCE,
     _LORA,
 )
 SPEECH_OPTIONS = (
