@@ -16,6 +16,7 @@ from pydantic import JsonValue
 
 from backends.comfyui.answers import Ended, ServerPrompt, Stage
 from backends.comfyui.attempts import Attempts
+from backends.comfyui.choices import with_choices
 from backends.comfyui.discovery import Discovery
 from backends.comfyui.errors import MISCONFIGURED, answered, emptied, raise_if_failed
 from backends.comfyui.files import as_clear, collected, stand_in, uploaded
@@ -213,6 +214,7 @@ class ComfyUI(Backend):
     async def _run_prompt(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
         request, workflow, files = self._request(model, work)
         request = await with_lora_files(self._server, request, workflow)
+        request = await with_choices(self._description, request, workflow)
         names, request = await uploaded(self._server, files, request, workflow)
         if isinstance(request, Generation):
             limits = await self._limits(workflow, "seed")

@@ -39,7 +39,10 @@ other flavours comes before them. `ImageFlavour` comes last.
 
 
 STRANGER = "no image server answers at this url"
-CHECKED = ("negative", "steps", "guidance", "strength", "lora", "mask", "edit")
+CHECKED = (
+    *("negative", "steps", "guidance", "sampler", "scheduler", "strength", "lora"),
+    *("mask", "edit"),
+)
 
 
 class ImageServerOptions(Record):

@@ -22,6 +22,7 @@ from bot.core.live_settings import ChatSettings
 from bot.http.addresses import opened_by
 from bot.people.names import IdForm, NameForms
 from bot.requests.options import PLACE, Style, loras_in, size
+from queueing.core.requests import CHOICE_MOST
 
 DISCORD_URL = "https://discord.com"
 TELEGRAM_URL = "https://api.telegram.org"
@@ -166,7 +167,7 @@ class ChatsConfig(Section):
         }
 
 
-_OPTIONS = ("steps", "count", "guidance", "strength", "lora")
+_OPTIONS = ("steps", "count", "guidance", "sampler", "scheduler", "strength", "lora")
 
 
 def _a_size(value: str) -> str:
@@ -190,6 +191,8 @@ class StyleConfig(Section):
     steps: Annotated[int, Field(ge=1, le=200)] | None = None
     count: Annotated[int, Field(ge=1, le=4)] | None = None
     guidance: Annotated[float, Field(ge=0, le=100)] | None = None
+    sampler: Annotated[str, Field(min_length=1, max_length=CHOICE_MOST)] | None = None
+    scheduler: Annotated[str, Field(min_length=1, max_length=CHOICE_MOST)] | None = None
     strength: Annotated[float, Field(ge=0, le=1)] | None = None
     lora: Annotated[str, AfterValidator(_loras)] | None = None
 

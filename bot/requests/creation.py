@@ -48,6 +48,8 @@ class DrawingOptions:
     seed: int | None = None
     negative: str | None = None
     guidance: float | None = None
+    sampler: str | None = None
+    scheduler: str | None = None
     count: int | None = None
     strength: float | None = None
     lora: tuple[LoraWeight, ...] | None = None

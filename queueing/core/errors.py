@@ -84,6 +84,7 @@ class ProblemKind(StrEnum):
     NO_LORA = "no_lora"  # name
     OTHER_LORAS = "other_loras"  # name, there
     AMBIGUOUS_LORA = "ambiguous_lora"  # name, there
+    OTHER_CHOICES = "other_choices"  # field, name, there
     NOT_TAKEN = "not_taken"  # field
     TAKES_NO = "takes_no"  # field
     ONE_AT_A_TIME = "one_at_a_time"

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter
 SEED_MAX = 2**64 - 1  # the range of ComfyUI's seed inputs; -1 is refused there
 REFERENCES_MOST = 4  # images that one edit may combine
 LORAS_MOST = 4
+CHOICE_MOST = 60  # characters of a sampler's name
 VIDEO_S_MOST = 60
 MUSIC_S_MOST = 600
 
@@ -89,6 +90,8 @@ class Generation(RequestKind):
     steps: int | None = Field(default=None, ge=1, le=200)
     seed: int = Field(default=0, ge=0, le=SEED_MAX)
     guidance: float | None = Field(default=None, ge=0, le=100)
+    sampler: str | None = None
+    scheduler: str | None = None
     lora: tuple[LoraWeight, ...] = Field(default=(), max_length=LORAS_MOST)
     original: str | None = None
     source: int | None = None

@@ -209,6 +209,8 @@ WORDS: Mapping[str, str] = {
     "seed": "seed",
     "count": "number of images",
     "guidance": "guidance",
+    "sampler": "sampler",
+    "scheduler": "scheduler",
     "strength": "strength",
     "lora": "LoRA",
     "image": "image to start from",
@@ -228,7 +230,10 @@ IMAGES = ("image", "image2", "image3", "image4")
 FILES = frozenset({*IMAGES, "mask", "last_image", "audio"})
 """The placeholders that become the name of a file on the server."""
 
-NEEDS_DEFAULT = ("width", "height", "steps", "guidance", "strength", "seconds", "fps", "voice")
+NEEDS_DEFAULT = (
+    *("width", "height", "steps", "guidance", "sampler", "scheduler", "strength"),
+    *("seconds", "fps", "voice"),
+)
 NO_DEFAULT = ("prompt", "seed", "count", "half_steps", *sorted(FILES))
 
 FOLLOWS: Mapping[str, str] = {"frames": "seconds", "half_steps": "steps"}

@@ -47,6 +47,8 @@ _OPTIONS = (
     "height",
     "steps",
     "guidance",
+    "sampler",
+    "scheduler",
     "lora",
     "seconds",
     "fps",

@@ -116,6 +116,7 @@ _CLIENTS = frozenset(
         ProblemKind.NO_LORA,
         ProblemKind.OTHER_LORAS,
         ProblemKind.AMBIGUOUS_LORA,
+        ProblemKind.OTHER_CHOICES,
         ProblemKind.NOT_TAKEN,
         ProblemKind.TAKES_NO,
         ProblemKind.ONE_AT_A_TIME,

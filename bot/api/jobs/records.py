@@ -25,6 +25,7 @@ from bot.requests.creation import PROMPT_LIMIT, Creation, DrawingOptions
 from bot.requests.options import loras_in
 from queueing.core.bounded_json import BoundedRecord
 from queueing.core.requests import (
+    CHOICE_MOST,
     MUSIC_S_MOST,
     SEED_MAX,
     VIDEO_S_MOST,
@@ -118,6 +119,8 @@ class DrawnJob(MediaJob):
     seed: int | None = Field(default=None, ge=-1, le=SEED_MAX)
     negative: str | None = Field(default=None, max_length=PROMPT_LIMIT)
     guidance: float | None = Field(default=None, ge=0, le=100)
+    sampler: str | None = Field(default=None, min_length=1, max_length=CHOICE_MOST)
+    scheduler: str | None = Field(default=None, min_length=1, max_length=CHOICE_MOST)
     lora: Loras | None = None
 
     @property

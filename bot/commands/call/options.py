@@ -28,6 +28,8 @@ _STEPS = Param(name="steps", kind=ParamKind.WHOLE, help="param.steps", least=1, 
 _SEED = Param(name="seed", kind=ParamKind.WHOLE, help="param.seed", least=-1, most=SEED_MAX)
 _NEGATIVE = Param(name="negative", kind=ParamKind.TEXT, help="param.negative")
 _GUIDANCE = Param(name="guidance", kind=ParamKind.DECIMAL, help="param.guidance", least=0, most=100)
+_SAMPLER = Param(name="sampler", kind=ParamKind.TEXT, help="param.sampler")
+_SCHEDULER = Param(name="scheduler", kind=ParamKind.TEXT, help="param.scheduler")
 _LORA = Param(name="lora", kind=ParamKind.TEXT, help="param.lora", repeats=True)
 
 
@@ -41,6 +43,8 @@ IMAGE_OPTIONS = (
     _SEED,
     _NEGATIVE,
     _GUIDANCE,
+    _SAMPLER,
+    _SCHEDULER,
     Param(name="count", kind=ParamKind.WHOLE, help="param.count", least=1, most=4),
     Param(name="strength", kind=ParamKind.DECIMAL, help="param.strength", least=0, most=1),
     _LORA,
@@ -53,6 +57,8 @@ VIDEO_OPTIONS = (
     _SEED,
     _NEGATIVE,
     _GUIDANCE,
+    _SAMPLER,
+    _SCHEDULER,
     _LORA,
 )
 MUSIC_OPTIONS = (
@@ -62,6 +68,8 @@ MUSIC_OPTIONS = (
     _SEED,
     _NEGATIVE,
     _GUIDANCE,
+    _SAMPLER,
+    _SCHEDULER,
     _LORA,
 )
 SPEECH_OPTIONS = (

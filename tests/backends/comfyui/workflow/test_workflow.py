@@ -103,7 +103,7 @@ def test_shipped_templates_enlarge_an_image_on_the_server(template: Template) ->
 
 def test_shipped_templates_honour_what_people_can_ask() -> None:
     """An option would be refused by a model that could honour it."""
-    common = {"width", "height", "steps", "seed", "count", "lora"}
+    common = {"width", "height", "steps", "seed", "count", "lora", "sampler", "scheduler"}
     options = {template.name: template.options for template in DRAWING}
     assert options == {
         "sdxl.json": common | {"negative", "guidance"},

@@ -1,0 +1,54 @@
+"""The samplers and schedulers of a server, and the names people use for them."""
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+
+from pydantic import JsonValue
+
+from backends.comfyui.model_templates import choices_of
+from backends.comfyui.workflow.graph import Asked
+from backends.comfyui.workflow.node_types import inputs_of
+from backends.comfyui.workflow.template import Template
+from queueing.core.catalog import near
+from queueing.core.errors import ProblemKind, Rejected, problem
+from queueing.core.requests import CHOICE_MOST, Generation
+
+CHOSEN = ("sampler", "scheduler")
+_LISTED = 10
+_NEAR = 3
+
+
+async def with_choices(
+    describe: Callable[[str], Awaitable[JsonValue]], request: Asked, workflow: Template
+) -> Asked:
+    """Return a request with the server's names in place of the names that people use.
+
+    `describe` returns the server's description of a node type. Raises `Rejected` for an unknown
+    name.
+    """
+    found: dict[str, str] = {}
+    for word in CHOSEN if isinstance(request, Generation) else ():
+        asked = getattr(request, word)
+        for class_type, name in inputs_of(workflow.nodes, word) if asked is not None else ():
+            choices = choices_of(await describe(class_type), class_type, name)
+            if choices:
+                found[word] = chosen(word, asked, choices)
+    return request.model_copy(update=found)
+
+
+def chosen(field: str, asked: str, choices: Sequence[str]) -> str:
+    """Return the choice that a name means: "Euler a" is `euler_ancestral`. Raises `Rejected`."""
+    if asked in choices:
+        return asked
+    alike = [choice for choice in choices if _plain(choice) == _plain(asked)]
+    if len(alike) == 1:
+        return alike[0]
+    there = ", ".join(near(_plain(asked), choices, most=_NEAR) or choices[:_LISTED])
+    why = problem(ProblemKind.OTHER_CHOICES, field=field, name=asked[:CHOICE_MOST], there=there)
+    raise Rejected(f"the server has no {field} {asked!r}", problem=why)
+
+
+def _plain(name: str) -> str:
+    """Return a name without what programs write in different ways."""
+    words = re.sub(r"\ba$", "ancestral", name.casefold().replace("++", "pp").strip())
+    return re.sub(r"[^a-z0-9]", "", words)
