@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeVar
 
 import pynvml
 
+from backends.hardware import amd_gpus
 from backends.hardware.driver_faults import UNIFIED, in_words
 from queueing.core.concurrency import in_daemon_thread
 from queueing.core.specs import HostSpec
@@ -169,7 +170,6 @@ class NvmlProbe:
 
 
 SYSTEM, AMD = "system", "amd:"
-_VENDOR = "0x1002"
 _FIELD = re.compile(r"^(MemTotal|MemAvailable):\s+(\d+) kB$", re.MULTILINE)
 
 
@@ -214,24 +214,8 @@ class GpuMemory:
             if not self._meminfo.exists():
                 return _psutil_memory()
             return _main_memory(self._meminfo.read_text(encoding="ascii"))
-        device = self._device(gpu.removeprefix(AMD))
-        total = int((device / "mem_info_vram_total").read_text(encoding="ascii"))
-        used = int((device / "mem_info_vram_used").read_text(encoding="ascii"))
-        return total // MB, max(0, total - used) // MB
-
-    def _device(self, name: str) -> Path:
-        """Return the folder of an AMD GPU, by its index or PCI address."""
-        if not self._gpus.is_dir():
-            raise ValueError("AMD GPUs can be measured only on Linux, with the amdgpu driver")
-        found = [each / "device" for each in sorted(self._gpus.glob("card*"), key=_number)]
-        ours = [device for device in found if _is_amd(device)]
-        if name.isdecimal() and int(name) < len(ours):
-            return ours[int(name)]
-        by_address = {device.resolve().name: device for device in ours}
-        if name in by_address:
-            return by_address[name]
-        known = ", ".join(by_address) or "none"
-        raise ValueError(f"no such AMD GPU; found: {known}")
+        device = amd_gpus.device_named(gpu.removeprefix(AMD), self._gpus)
+        return amd_gpus.memory_of(device, self._meminfo)
 
 
 def _measuring(gpu: str) -> str:
@@ -257,15 +241,3 @@ def _psutil_memory() -> tuple[int, int]:
     except ImportError:
         raise ValueError("psutil is not installed") from None
     return memory.total // MB, memory.available // MB
-
-
-def _is_amd(device: Path) -> bool:
-    try:
-        return (device / "vendor").read_text(encoding="ascii").strip() == _VENDOR
-    except OSError:  # a connector, such as card0-HDMI-A-1
-        return False
-
-
-def _number(gpu: Path) -> tuple[int, str]:
-    digits = gpu.name.removeprefix("card")
-    return (int(digits) if digits.isdecimal() else 1 << 30, gpu.name)

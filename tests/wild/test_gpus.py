@@ -7,10 +7,16 @@ Each file of `gpus/` has the error of the `start` of NVML, of the `handle` of GP
 Each file of `several_gpus/` has the `sizes` of a machine's GPUs in MB and a `server` on it. `uses`
 are the GPUs that `init` gives it, perhaps as a `guess`, and `says` is what the check says if the
 server is `configured` for one.
+
+Each file of `amd/` has the files of a machine's `cards`, with the size and revisions of the table
+`gpu_metrics`, and the `available_mb` of its main memory. `measures` are the total and free memory of
+a `gpu`, or null with what the check `says`. `init` are the sizes that `usher init` finds.
 """
 # ruff: noqa: N802 - NVIDIA's names
 
 import json
+import struct
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,13 +29,14 @@ from backends.hardware.driver_faults import UNIFIED
 from backends.hardware.gpu_memory import MB, GpuMemory, NvmlProbe
 from backends.hardware.gpu_sizes import seen_by_server
 from bot.cli.init import files
-from bot.cli.init.hosts import OwnMemory, gpus, hosts, why_silent
+from bot.cli.init.hosts import OwnMemory, amd_gpus, gpus, hosts, why_silent
 from bot.cli.init.scan import HERE, FoundServer
 from bot.cli.init.terminal import NoQuestions
 from queueing.core.catalog import Catalog
 from queueing.core.specs import BackendSpec, HostSpec
 
 CASES = sorted(Path(__file__).with_name("gpus").glob("*.json"))
+AMDS = sorted(Path(__file__).with_name("amd").glob("*.json"))
 SEVERAL = sorted(Path(__file__).with_name("several_gpus").glob("*.json"))
 HOST = HostSpec(name="gpu-1", vram_mb=24_000, backends=(), gpu="0")
 
@@ -98,7 +105,7 @@ def test_init_gives_a_server_the_gpu_whose_memory_it_reports(case: Path) -> None
     odd = read(case)
     server = FoundServer(url=f"http://{HERE}:1", **odd["server"])
     (plan,) = hosts([server], OwnMemory(gpus=tuple(odd["sizes"])), NoQuestions())
-    uses = plan.uses.get(server.called, (plan.gpu,))
+    uses = plan.uses.get(server.called) or [int(plan.gpu or "")]
     assert (list(uses), server.called in plan.guessed) == (odd["uses"], odd["guess"])
     assert any("a guess" in line for line in files._hosts([plan])) == odd["guess"]
 
@@ -123,3 +130,36 @@ def test_the_check_notices_a_server_on_another_gpu(case: Path) -> None:
     said = seen_by_server(Catalog([], machine), "server", odd["server"]["total_mb"])
     assert odd["says"] in said
     assert bool(said) == bool(odd["says"])
+
+
+@pytest.mark.parametrize("case", AMDS, ids=lambda case: case.stem)
+async def test_amds_files_say_how_much_memory_models_may_take(case: Path, tmp_path: Path) -> None:
+    """A processor with 96 GB for models would be taken for a GPU of 512 MB."""
+    odd = read(case)
+    _write_files(odd, tmp_path)
+    memory = GpuMemory(NvmlProbe(), proc=tmp_path / "proc", sys=tmp_path / "sys")
+    measured = await memory.free_mb(replace(HOST, gpu=odd["gpu"]))
+    assert measured == (odd["measures"] and tuple(odd["measures"]))
+    assert odd.get("says", "") in memory.why_not(odd["gpu"])
+    assert bool(memory.why_not(odd["gpu"])) == ("says" in odd)
+    assert list(amd_gpus(tmp_path / "sys", tmp_path / "proc")) == odd["init"]
+
+
+def _write_files(odd: dict[str, Any], root: Path) -> None:
+    """Write the files of a machine's drivers, as Linux shows them."""
+    (root / "proc").mkdir()
+    meminfo = f"MemTotal: 131000000 kB\nMemAvailable: {odd['available_mb'] * 1024} kB\n"
+    (root / "proc/meminfo").write_text(meminfo, encoding="ascii")
+    for folder in ("class/drm", "bus/pci/devices"):
+        (root / "sys" / folder).mkdir(parents=True)
+    for number, (card, shown) in enumerate(odd["cards"].items(), start=3):
+        device = root / f"sys/bus/pci/devices/0000:{number:02}:00.0"
+        device.mkdir()
+        (device / "class").write_text("0x030000\n", encoding="ascii")
+        for name, content in shown.items():
+            if isinstance(content, str):
+                (device / name).write_text(content, encoding="ascii")
+            else:
+                (device / name).write_bytes(struct.pack("<HBB", *content) if content else b"\0")
+        (root / "sys/class/drm" / card).mkdir()
+        (root / "sys/class/drm" / card / "device").symlink_to(device)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from backends.common.proxies import of_environment
 from backends.hardware.driver_faults import UNIFIED
+from backends.hardware.gpu_memory import AMD
 from bot.app import logs, process
 from bot.cli.init import (
     chats as tokens,
@@ -212,8 +213,10 @@ def _given(folder: Path, terminal: Terminal, environ: Mapping[str, str]) -> Mapp
 
 def _own_memory(terminal: Terminal) -> machines.OwnMemory:
     """Measure this machine, and tell what its driver says."""
-    gpus = process.run(machines.gpus())
+    gpus, maker = process.run(machines.gpus()), ""
     silent = "" if gpus else process.run(machines.why_silent())
+    if not (gpus or silent) and (amds := machines.amd_gpus()):
+        gpus, maker = amds, AMD
     if gpus:
         terminal.tell(f"GPU memory: {', '.join(map(machines.size, gpus))}")
     elif silent == UNIFIED:
@@ -221,9 +224,10 @@ def _own_memory(terminal: Terminal) -> machines.OwnMemory:
     elif silent:
         terminal.tell(f"The GPU of this machine could not be measured: {silent}.")
     else:
-        terminal.tell("No NVIDIA GPU was found here, or no driver that measures it.")
+        terminal.tell("No GPU was found here, or no driver that measures it.")
     return machines.OwnMemory(
         gpus=gpus,
+        maker=maker,
         machine_mb=machines.machine_mb(),
         gpuless=silent == UNIFIED or machines.gpuless(),
     )

@@ -84,7 +84,7 @@ def _hosts(hosts: Sequence[HostPlan]) -> Iterator[str]:
         if host.gpus:
             yield f"    gpus:  # {host.why}; `gpu` sees what other programs take of each"
             for number, size in host.gpus.items():
-                yield f"      {number}: {{vram: {size}, gpu: {number}}}"
+                yield f"      {number}: {{vram: {size}, gpu: {host.maker}{number}}}"
         else:
             yield f"    vram: {host.vram}  # {host.why}"
         if host.gpu is not None:

@@ -2,12 +2,13 @@
 
 import os
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from backends.hardware.amd_gpus import sizes_mb
 from backends.hardware.driver_faults import NO_DRIVER, NO_SUCH_GPU
 from backends.hardware.gpu_memory import SYSTEM, NvmlProbe
 from backends.hardware.gpu_sizes import gpu_of_size
@@ -19,7 +20,8 @@ from queueing.core.specs import HostSpec
 GPUS_MOST = 16
 MB = 1024 * 1024
 _DISPLAY = "0x03"  # the class of PCI display devices
-_MAKERS = frozenset({"0x10de", "0x1002", "0x8086", "0x1414"})
+_NVIDIA = frozenset({"0x10de"})
+_MAKERS = _NVIDIA | {"0x1002", "0x8086", "0x1414"}
 """NVIDIA, AMD, Intel, and Microsoft for the GPU that WSL passes through."""
 _INTEGRATED = "0000:00:02.0"  # the address of Intel's integrated graphics
 
@@ -73,16 +75,30 @@ def gpuless(
         return False
 
 
-def _is_gpu(device: Path) -> bool:
+def _is_gpu(device: Path, makers: Collection[str] = _MAKERS) -> bool:
     if not (device / "class").read_text(encoding="ascii").startswith(_DISPLAY):
         return False
     vendor = (device / "vendor").read_text(encoding="ascii").strip()
-    return vendor in _MAKERS and device.name != _INTEGRATED
+    return vendor in makers and device.name != _INTEGRATED
 
 
 def size(mb: int) -> str:
     """Return a size as written in a configuration: 24564 MB is 24GB."""
     return f"{mb}MB" if mb < 1024 else f"{round(mb / 1024, 1):g}GB"
+
+
+def amd_gpus(sys: Path = Path("/sys"), proc: Path = Path("/proc")) -> tuple[int, ...]:
+    """Return the memory of each AMD GPU on this machine in MB, in the order of `amd:0` and so on.
+
+    None beside one of NVIDIA: servers use that, even if its driver is out of reach here.
+    """
+    try:
+        others = (sys / "bus/pci/devices").iterdir()
+        if any(_is_gpu(device, _NVIDIA) for device in others):
+            return ()
+    except OSError:
+        pass  # not Linux, or hidden in a container
+    return sizes_mb(sys / "class/drm", proc / "meminfo")
 
 
 GUESS_MB = 8 * 1024
@@ -97,29 +113,32 @@ class HostPlan:
     """A host to write: its memory, the source of that figure, and its servers by name.
 
     If the servers use several GPUs, `gpus` are the sizes of those GPUs by number, and `uses` are
-    the GPUs of each server. The GPUs of servers in `guessed` are neither known nor confirmed.
+    the GPUs of each server. `maker` precedes a number in the setting `gpu`. The GPUs of servers in `guessed` are neither known nor confirmed.
     """
 
     name: str
     vram: str
     why: str
-    gpu: int | str | None = None
+    gpu: str | None = None
     servers: tuple[tuple[str, FoundServer], ...] = ()
     gpus: Mapping[int, str] = field(default_factory=dict)
     uses: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     guessed: frozenset[str] = frozenset()
+    maker: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OwnMemory:
     """This machine's memory in MB: that of its GPUs by number, and its main memory.
 
+    `maker` is "amd:" for AMD's GPUs.
     `gpuless` if models can only be in main memory. Otherwise it is never taken for a GPU's.
     """
 
     gpus: tuple[int, ...] = ()
     machine_mb: int | None = None
     gpuless: bool = False
+    maker: str = ""
 
     def watched(self, vram_mb: int) -> str | None:
         """Return the `gpu` setting for a host here; None if models are in a GPU's memory."""
@@ -159,7 +178,7 @@ def _host(
     servers = tuple((named[server], server) for server in named if server.machine == machine)
     told_mb = max((server.total_mb or 0 for _, server in servers), default=0)
     if machine == HERE and own.gpus:
-        return _on_gpus(name, servers, own.gpus, terminal)
+        return _on_gpus(name, servers, own, terminal)
     if told_mb:
         return HostPlan(
             name=name,
@@ -192,10 +211,11 @@ def _size(answer: str) -> int:
 def _on_gpus(
     name: str,
     servers: tuple[tuple[str, FoundServer], ...],
-    sizes: Sequence[int],
+    own: OwnMemory,
     terminal: Terminal,
 ) -> HostPlan:
     """Return this machine with one GPU if all servers use the same, else with all used GPUs."""
+    sizes = own.gpus
     if len(sizes) > 1:
         listed = ", ".join(f"{number} ({size(mb)})" for number, mb in enumerate(sizes))
         terminal.tell(f"This machine has {len(sizes)} GPUs: {listed}.")
@@ -209,7 +229,12 @@ def _on_gpus(
     if len(used) == 1:
         vram = size(sizes[used[0]])
         return HostPlan(
-            name=name, vram=vram, why="measured", gpu=used[0], servers=servers, guessed=guessed
+            name=name,
+            vram=vram,
+            why="measured",
+            gpu=f"{own.maker}{used[0]}",
+            servers=servers,
+            guessed=guessed,
         )
     return HostPlan(
         name=name,
@@ -219,6 +244,7 @@ def _on_gpus(
         gpus={number: size(sizes[number]) for number in used},
         uses=uses,
         guessed=guessed,
+        maker=own.maker,
     )
 
 

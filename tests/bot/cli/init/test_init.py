@@ -50,6 +50,7 @@ def bare_machine(monkeypatch: pytest.MonkeyPatch) -> None:
         return ()
 
     monkeypatch.setattr(gpu, "gpus", none)
+    monkeypatch.setattr(gpu, "amd_gpus", lambda: ())
     monkeypatch.setattr(gpu, "gpuless", lambda: False)
 
 
@@ -298,6 +299,30 @@ async def test_servers_on_several_gpus_are_written_with_those_they_use(
 
     assert sizes == {"gpu-1/0": (12 * 1024, "0"), "gpu-1/1": (24 * 1024, "1")}
     assert catalog.hosts_of == {"llamacpp": ("gpu-1/0", "gpu-1/1"), "comfyui": ("gpu-1/1",)}
+
+
+async def test_amds_gpus_are_found_and_written_as_amds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The size would have to be typed, and a game on the GPU would not be seen."""
+
+    async def look(urls: Sequence[str], **_: object) -> tuple[scan.FoundServer, ...]:
+        return tuple(scan.FoundServer(url=url, kind="comfyui", total_mb=24_240) for url in urls)
+
+    monkeypatch.setattr(scan, "look", look)
+    cases: list[tuple[tuple[int, ...], str | None]] = [
+        ((24_560,), "amd:0"),
+        ((512, 24_560), "amd:1"),
+    ]
+    for number, (sizes, index) in enumerate(cases):
+        monkeypatch.setattr(gpu, "amd_gpus", lambda sizes=sizes: sizes)
+        file = tmp_path / str(number) / "config.yaml"
+        file.parent.mkdir()
+        terminal = ScriptedTerminal({**NO_ANSWERS, "Which of them": ""})
+        await run_init(file, terminal, servers=["http://127.0.0.1:1"])
+        (host,) = load(file, {}).catalog().hosts.values()
+        assert (host.vram_mb, host.gpu) == (24 * 1024, index)
+        assert "GPU memory: " in terminal.shown
 
 
 async def test_a_server_that_wants_a_token_is_asked_again_with_it(
