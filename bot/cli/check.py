@@ -37,7 +37,6 @@ from bot.cli.findings import (
 from bot.commands.registry import COMMANDS
 from bot.config.checks import USUAL_FOR
 from bot.config.config import Config
-from bot.config.sections import DefaultsConfig
 from bot.core.errors import ChatError
 from bot.core.platform import ChatPlatform
 from bot.delivery.records import MessageRecords
@@ -123,7 +122,7 @@ async def try_everything(config: Config, *, try_s: float) -> list[Finding]:
         *(told("", "", text) for text in kept),
         *_nothing_to_ask(whole, findings),
         *about_files(catalog),
-        *_missing_defaults(config.defaults, whole),
+        *_missing_models(config, whole),
     ]
 
 
@@ -311,11 +310,22 @@ def _too_long(catalog: Catalog) -> Iterator[str]:
             )
 
 
-def _missing_defaults(defaults: DefaultsConfig, catalog: Catalog) -> Iterator[Finding]:
-    for command, name in ((command, getattr(defaults, command)) for command in USUAL_FOR):
+def _missing_models(config: Config, catalog: Catalog) -> Iterator[Finding]:
+    """Report models that the configuration names and no server offers."""
+    for what, where, name, use in _named_models(config):
         if name is not None and catalog.find(name) is None:
-            text = f"no server offers {name}, the default of /{command}"
-            yield Finding(what="default", name=command, works=False, text=text)
+            text = f"no server offers {name}, {use}"
+            yield Finding(what=what, name=where, works=False, text=text)
+
+
+def _named_models(config: Config) -> Iterator[tuple[str, str, str | None, str]]:
+    for command in USUAL_FOR:
+        name = getattr(config.defaults, command)
+        yield "default", command, name, f"the default of /{command}"
+    for style, settings in config.styles.items():
+        yield "style", style, settings.model, f"the model of style {style}"
+    for model, options in config.models.items():
+        yield "enhance", model, options.enhance, f"which improves prompts for {model}"
 
 
 # ---------------------------------------------------------------- chats

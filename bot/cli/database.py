@@ -71,6 +71,8 @@ def examine(database: Path | DatabaseServer) -> str:
         return maintenance.examine_server(database.url.get_secret_value(), (MIGRATIONS,))
     if not os.access(database.parent, os.W_OK):
         raise StoreError(f"the folder {database.parent} does not exist or cannot be written")
+    if database.is_dir():
+        raise StoreError("it is a folder: name a file in it")
     if not database.exists():
         return "is created at the first start"
     if not os.access(database, os.W_OK):

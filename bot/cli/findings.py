@@ -18,8 +18,8 @@ from bot.app.cluster.leases import QUEUE, listed, roles_of
 from bot.app.console import line
 from bot.app.runner import require_place
 from bot.config.config import Config
-from bot.config.destinations import through_proxies
 from bot.config.loader import ConfigError
+from bot.config.proxies import through_proxies
 from bot.config.sections import ApiConfig, MetricsConfig
 from bot.http.addresses import host_and_port, is_loopback
 from bot.http.listener import Listener, open_at

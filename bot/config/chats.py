@@ -97,6 +97,10 @@ class TelegramConfig(ChatConfig):
         return whole(token) if info.data.get("api_url", "") is None else token
 
 
+_OF_PAGE = IdForm(pattern=r"web:[a-z0-9][a-z0-9-]{0,63}", example="web:local")
+"""A person of the page, who has one chat of the same name."""
+
+
 class WebConfig(ChatConfig):
     """The web chat. It needs a token if other machines can reach it.
 
@@ -104,7 +108,7 @@ class WebConfig(ChatConfig):
     `proxies` are the proxies in front of it that are trusted to name the client.
     """
 
-    naming = NameForms(person=IdForm(pattern=r"web:[a-z0-9][a-z0-9-]{0,63}", example="web:local"))
+    naming = NameForms(person=_OF_PAGE, place=_OF_PAGE)
 
     host: OwnHost = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8080

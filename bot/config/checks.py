@@ -20,11 +20,11 @@ from bot.config.host_checks import (
     twins_of_models,
     twins_of_servers,
 )
+from bot.config.people_checks import people_problems, people_warnings
 from bot.config.sections import BackendConfig, ModelConfig
 from bot.config.values import Section
 from bot.config.yaml_reader import ConfigProblem, Path, no_setting
-from bot.people import api_keys
-from queueing.core.catalog import Catalog, meant_or_all, near
+from queueing.core.catalog import Catalog, meant_or_all
 from queueing.core.errors import BadModel
 from queueing.core.quiet_hours import QuietHours
 from queueing.core.requests import Capability
@@ -106,7 +106,7 @@ def warnings(config: Config) -> list[ConfigProblem]:
     return [
         *_size_warnings(config.catalog()),
         *gpu_warnings(config),
-        *_admin_warnings(config),
+        *people_warnings(config),
     ]
 
 
@@ -334,7 +334,7 @@ def _chat_problems(config: Config) -> Iterator[ConfigProblem]:
         text = "opens the page to other machines: set chats.web.token as well"
         yield ConfigProblem(path=("chats", "web", setting), text=text)
     yield from _room_problems(config)
-    yield from _people_problems(config)
+    yield from people_problems(config)
     usual = config.limits.limits()
     groups: dict[Path, PersonLimits] = {("limits",): usual}
     for name, role in config.roles.items():
@@ -357,40 +357,3 @@ def _room_problems(config: Config) -> Iterator[ConfigProblem]:
         elif colon and (form := config.chats.naming()[platform].place) and not form.fits(key):
             text = f"must be a chat's id, such as {form.example}, and not its name"
             yield ConfigProblem(path=("rooms", key), text=text)
-
-
-def _people_problems(config: Config) -> Iterator[ConfigProblem]:
-    """Return the names of people and rights that cannot exist; see `bot.people.names`."""
-    known = {**config.chats.naming(), **api_keys.NAMING}
-    named: list[tuple[Path, str]] = [(("admins", i), each) for i, each in enumerate(config.admins)]
-    for role, settings in config.roles.items():
-        members = enumerate(settings.members)
-        named += [(("roles", role, "members", i), each) for i, each in members]
-    kinds = {kind for names in known.values() for kind in names.kinds}
-    for path, name in named:
-        kind = name.partition(":")[0]
-        if kind not in kinds and (meant := near(kind, sorted(kinds), most=1)):
-            text = f"there is no platform {kind!r}; did you mean {meant[0]}?"
-            yield ConfigProblem(path=path, text=text)
-        for names in known.values():
-            right = names.person.fits(name) or names.is_right(name)
-            if kind in names.kinds and not right:
-                yield ConfigProblem(path=path, text=f"must look like {names.examples(people=True)}")
-    for platform, rights in config.chats.given("allow_roles").items():
-        for index, name in enumerate(rights):
-            if not known[platform].is_right(name):
-                text = f"must look like {known[platform].examples(people=False)}"
-                yield ConfigProblem(path=("chats", platform, "allow_roles", index), text=text)
-
-
-def _admin_warnings(config: Config) -> Iterator[ConfigProblem]:
-    for index, admin in enumerate(config.admins):
-        platform = _platform_of(config, admin)
-        if getattr(config.chats, platform, None) is None:
-            yield ConfigProblem(path=("admins", index), text=f"chats.{platform} is not configured")
-
-
-def _platform_of(config: Config, name: str) -> str:
-    kind = name.partition(":")[0]
-    found = (platform for platform, names in config.chats.naming().items() if kind in names.kinds)
-    return next(found, kind)

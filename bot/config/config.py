@@ -12,8 +12,8 @@ from pydantic import BaseModel, BeforeValidator, Field, PrivateAttr, SecretStr
 from backends.common.proxies import NO_PROXIES, Proxies
 from backends.registry import KINDS, connect
 from bot.config.chats import ChatsConfig, RoomConfig, StyleConfig
+from bot.config.forms import ENVIRONMENT, Proxy
 from bot.config.hosts import Zone
-from bot.config.proxies import ENVIRONMENT, Proxy
 from bot.config.sections import (
     ApiConfig,
     BackendConfig,

@@ -9,8 +9,9 @@ from ipaddress import ip_address
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
+from backends.common.proxies import usable
 from bot.config.values import Url
 
 _LABEL = r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
@@ -134,3 +135,18 @@ def _word(value: str) -> str:
 
 Word = Annotated[str, Field(max_length=100), AfterValidator(_word)]
 """A word to find in requests; of blanks alone, it would be in all of them."""
+
+ENVIRONMENT = "environment"
+NO_PROXY = "none"
+
+
+def _proxy(value: object) -> str:
+    """Return an address in full, `none` or `environment`."""
+    if value in (None, False, NO_PROXY):
+        return NO_PROXY
+    text = value.strip() if isinstance(value, str) else ""
+    return text if text == ENVIRONMENT else usable(text)
+
+
+Proxy = Annotated[str, BeforeValidator(_proxy)]
+"""The address of an HTTP proxy, `none`, or `environment`."""

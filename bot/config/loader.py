@@ -18,7 +18,6 @@ from bot.config import checks as config_checks
 from bot.config import environment, proxies
 from bot.config import yaml_reader as config_yaml
 from bot.config.config import Config
-from bot.config.destinations import outside
 from bot.config.values import DatabasePlace
 from bot.config.yaml_reader import ConfigProblem, Document, no_setting, sentences
 
@@ -122,7 +121,7 @@ def parse(
         raise ConfigError(sentences(document, file, problems))
     config = config.with_proxies(proxies.chosen(config.proxy, environ))
     warnings = [*config_checks.warnings(config), *_written_out(document)]
-    unusable = proxies.unusable(config.proxy, environ) if outside(config) else ()
+    unusable = proxies.unusable(config.proxy, environ) if proxies.outside(config) else ()
     return config.with_warnings((*sentences(document, file, warnings), *unusable))
 
 

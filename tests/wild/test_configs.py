@@ -1,7 +1,7 @@
 """Settings as people write them, which are compared with something later.
 
 Each file of `configs/` has `settings` to add to a small configuration, and either what is said when
-they are `refused`, or how they are to be `reads`: the values by their places.
+they are `refused` or `warned` about, or how they are to be `reads`: the values by their places.
 """
 
 import json
@@ -55,4 +55,7 @@ def test_what_would_match_nothing_is_refused_or_read_as_meant(case: Path) -> Non
         assert odd["refused"] in caught.value.problems[0]
         return
     config = read(odd)
-    assert {place: at(config, place) for place in odd["reads"]} == odd["reads"]
+    assert [odd.get("warned", "\n") in each for each in config.warnings if "warned" in odd] == (
+        [True] if "warned" in odd else []
+    )
+    assert {place: at(config, place) for place in odd.get("reads", {})} == odd.get("reads", {})

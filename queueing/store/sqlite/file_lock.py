@@ -70,6 +70,8 @@ def own(path: Path) -> FileLock:
     folder = path.parent
     if not folder.is_dir():
         raise StoreError(f"the folder {folder} does not exist: create it, or name another")
+    if path.is_dir():
+        raise StoreError("the database is a folder: name a file in it")
     for needed in (folder, path):
         if needed.exists() and not os.access(needed, os.W_OK):
             raise StoreError(

@@ -489,7 +489,10 @@ async def test_a_default_that_no_server_offers_fails(tmp_path: Path) -> None:
     """Anyone who names no model would be refused, because of a misspelt name no one looked at."""
     text = CONFIG.replace("{kind: demo}", "{kind: demo, discover: true}")
     text += "defaults: {image: Demo-Painter, ask: demo-wirter}\n"
+    text += "styles: {noir: {model: demo-paniter}, oil: {model: demo-painter}}\n"
     findings = await found(configured(tmp_path, text))
+    assert findings["style", "noir"].works is False
+    assert ("style", "oil") not in findings
     assert ("default", "image") not in findings
     assert findings["default", "ask"].works is False
 

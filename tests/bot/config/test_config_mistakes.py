@@ -391,7 +391,7 @@ def test_an_admin_of_a_chat_that_is_off_is_warned_about() -> None:
     config = parse(with_lines("admins: [web:local, discord:1, irc:me]"), {})
     assert config.warnings == (
         "config.yaml:10: admins[1]: chats.discord is not configured",
-        "config.yaml:10: admins[2]: chats.irc is not configured",
+        "config.yaml:10: admins[2]: there is no platform 'irc'; known are discord, telegram, web",
     )
 
 

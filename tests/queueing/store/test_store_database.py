@@ -124,6 +124,11 @@ async def test_a_sqlite_too_old_for_the_tables_is_named(
     await (await open_sqlite(f"sqlite:///{path}")).aclose()
 
 
+async def test_a_folder_in_place_of_the_file_is_told(tmp_path: Path) -> None:
+    """The bot would end in a traceback about a system call."""
+    assert "the database is a folder: name a file in it" in await refusal(tmp_path)
+
+
 async def test_a_file_that_is_no_database_is_refused_and_kept(path: Path) -> None:
     """A wrong path in the configuration would overwrite a person's file."""
     diary = "my diary\n" * 1000
