@@ -204,8 +204,8 @@ async def mask_of(image: File, given: File | None = None) -> File:
     """Return a PNG of the image's size that is transparent where the image is to be painted.
 
     `given` is the person's mask. Without one, the image's own transparent parts count. A mask
-    without transparency marks by white. Both files are checked images. Raises `Declined` if nothing
-    is marked, or if a result is not a readable image.
+    without transparency marks by white or another bright colour. Both files are checked images.
+    Raises `Declined` if nothing is marked, or if a result is not a readable image.
     """
     try:
         return await asyncio.to_thread(_mask, image, given)
@@ -221,7 +221,7 @@ def _mask(image: File, given: File | None) -> File:
         layered = marks.convert("RGBA")
         kept = layered.getchannel("A")
         if given is not None and _least(kept) == _OPAQUE:
-            kept = ImageChops.invert(layered.convert("L"))
+            kept = ImageChops.invert(_brightest(layered))
         elif given is not None and _is_strokes(layered):
             kept = ImageChops.invert(kept)
     if _least(kept) > _MARKED_MOST:
@@ -231,6 +231,12 @@ def _mask(image: File, given: File | None) -> File:
     out = io.BytesIO()
     mask.save(out, "PNG")
     return File(name="mask.png", mime="image/png", data=out.getvalue())
+
+
+def _brightest(marks: Image.Image) -> Image.Image:
+    """Return the brightest colour of each pixel, because some people mark in red or blue."""
+    red, green, blue = marks.convert("RGB").split()
+    return ImageChops.lighter(ImageChops.lighter(red, green), blue)
 
 
 def _is_strokes(mask: Image.Image) -> bool:
