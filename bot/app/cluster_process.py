@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 from bot.app import assembly
 from bot.app.app import chats_served, gateway_of
@@ -48,30 +48,20 @@ Watched = Callable[[Callable[[], str | None]], AbstractContextManager[None]]
 """Inside the block, adds a check to those that the heartbeat reports."""
 
 
+@dataclass(frozen=True, eq=False)
 class ClusterProcess:
     """Runs the roles of one process."""
 
-    def __init__(
-        self,
-        setup: BotSetup,
-        *,
-        keeper: LeaseKeeper,
-        entrance: QueueListener,
-        link: QueueConnection,
-        agreement: Agreement,
-        shown: LeaseReader,
-        watched: Watched,
-        meters: Meters | None = None,
-    ) -> None:
-        self._setup = setup
-        self._keeper = keeper
-        self._entrance = entrance
-        self._link = link
-        self._agreement = agreement
-        self._shown = shown
-        self._watched = watched
-        self._meters = meters
-        self._refused: set[str] = set()
+    setup: BotSetup
+    _: KW_ONLY
+    keeper: LeaseKeeper
+    entrance: QueueListener
+    link: QueueConnection
+    agreement: Agreement
+    shown: LeaseReader
+    watched: Watched
+    meters: Meters | None = None
+    _refused: set[str] = field(default_factory=set, init=False)
 
     async def run(self, roles: Sequence[str], *, serves_api: bool) -> None:
         """Apply for roles, do their work, and serve the API, until cancelled.
@@ -85,28 +75,28 @@ class ClusterProcess:
                 tasks.create_task(self._keep(QUEUE, self._do_queue))
             for name in chats:
                 tasks.create_task(self._keep(name, self._chat(name, chats)))
-            if serves_api and self._setup.in_force.config.api is not None:
+            if serves_api and self.setup.in_force.config.api is not None:
                 tasks.create_task(self._serve_programs())
 
     async def _keep(self, name: str, duty: Callable[[HeldLease], Awaitable[None]]) -> None:
-        about = self._agreement.about(name)
-        await self._keeper.serve(name, duty, address=self._entrance.address, about=about)
+        about = self.agreement.about(name)
+        await self.keeper.serve(name, duty, address=self.entrance.address, about=about)
 
     # ------------------------------------------------------------ the queue
 
     async def _do_queue(self, lease: HeldLease) -> None:
-        setup = self._setup
+        setup = self.setup
         async with AsyncExitStack() as stack:
             database = await setup.open_database(stack, lease=lease.stored)
             parts = await open_queue(setup, database, stack, lambda: lease.held)
             server = QueueServer(
                 parts.queue, secret=lease.stored.secret, held=lambda: lease.left_s > 0
             )
-            stack.enter_context(self._watched(database.look_at_file))
+            stack.enter_context(self.watched(database.look_at_file))
             async with (
                 beside(database.fenced()),
-                serving(setup, parts, self._meters),
-                self._entrance.admitting(server),
+                serving(setup, parts, self.meters),
+                self.entrance.admitting(server),
             ):
                 await parts.queue.run()
 
@@ -130,14 +120,14 @@ class ClusterProcess:
         return duty
 
     async def _do_chat(self, name: str, lease: HeldLease) -> None:
-        setup = self._setup
+        setup = self.setup
         await self._reached()
         async with AsyncExitStack() as stack:
             database = await setup.open_database(stack, lease=lease.stored)
             files = StoredFiles(database)
-            queue = RemoteQueue(self._link, files, lease)
+            queue = RemoteQueue(self.link, files, lease)
             stack.callback(queue.leave)
-            stack.enter_context(self._link.reading(name))
+            stack.enter_context(self.link.reading(name))
             given = await self._given(stack, database, queue)
             fittings = assembly.fittings(given, lease)
             platform = platform_of(name, setup.in_force.config.chats, fittings)
@@ -146,14 +136,14 @@ class ClusterProcess:
                 beside(database.fenced()),
                 chats_served(given, admission, (platform,), lease=lease, settle_s=HAND_OVER_S),
             ):
-                await self._link.out_of_reach(UNREACHED_S)
+                await self.link.out_of_reach(UNREACHED_S)
                 raise GivesWay(UNREACHABLE)
 
     async def _reached(self) -> None:
         """Wait until the queue is connected. Raises `GivesWay` on timeout."""
         try:
             async with timeout(UNREACHED_S):
-                await self._link.connected()
+                await self.link.connected()
         except TimeoutError:
             raise GivesWay(UNREACHABLE) from None
 
@@ -162,7 +152,7 @@ class ClusterProcess:
     async def _serve_programs(self) -> None:
         """Serve the API, retrying while the database is unavailable."""
         while True:
-            await self._link.connected()
+            await self.link.connected()
             try:
                 await self._serve_api()
             except StoreError as error:
@@ -172,10 +162,10 @@ class ClusterProcess:
                 return
 
     async def _serve_api(self) -> None:
-        setup = self._setup
+        setup = self.setup
         async with AsyncExitStack() as stack:
             database = await setup.open_database(stack, shared=True)
-            queue = RemoteQueue(self._link, StoredFiles(database))
+            queue = RemoteQueue(self.link, StoredFiles(database))
             given = await self._given(stack, database, queue)
             gateway = gateway_of(setup, given, assembly.admission(given))
             if gateway is not None:
@@ -188,10 +178,10 @@ class ClusterProcess:
 
         Until the stack ends, heartbeat, dashboard and reloads use them.
         """
-        setup = self._setup
-        made = await setup.groundwork(database, queue, self._meters)
-        given = replace(made, roles=self._shown)
+        setup = self.setup
+        made = await setup.groundwork(database, queue, self.meters)
+        given = replace(made, roles=self.shown)
         stack.enter_context(setup.desk.offering(assembly.operator_records(given)))
-        stack.enter_context(self._watched(database.look_at_file))
+        stack.enter_context(self.watched(database.look_at_file))
         stack.enter_context(setup.reloader.applying(given.stored.audit))
         return given

@@ -7,7 +7,7 @@ routes. A person, a prompt or an address is never a label.
 import asyncio
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
@@ -22,22 +22,17 @@ from queueing.core.ports import Clock
 from queueing.core.status import Promised
 
 
+@dataclass(frozen=True, eq=False)
 class ClusterState:
     """Collects the metrics of a cluster.
 
     `terms` has the epoch of each lease this process applies for, or 0 while it does not hold it.
     """
 
-    def __init__(
-        self,
-        terms: Mapping[str, int],
-        *,
-        away_s: Callable[[], float],
-        off_s: Callable[[], float],
-    ) -> None:
-        self._terms = terms
-        self._away_s = away_s
-        self._off_s = off_s
+    terms: Mapping[str, int]
+    _: KW_ONLY
+    away_s: Callable[[], float]
+    off_s: Callable[[], float]
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics, all from the same moment."""
@@ -49,7 +44,7 @@ class ClusterState:
             "The epoch of a lease that this process holds; it grows with each change of holder.",
             labels=["role"],
         )
-        for role, epoch in self._terms.items():
+        for role, epoch in self.terms.items():
             held.add_metric([role], epoch > 0)
             if epoch:
                 epochs.add_metric([role], epoch)
@@ -58,12 +53,12 @@ class ClusterState:
         yield CounterMetricFamily(
             "usher_database_away_seconds",
             "Total time in which the database did not answer this process.",
-            self._away_s(),
+            self.away_s(),
         )
         yield GaugeMetricFamily(
             "usher_clock_off_seconds",
             "How far the database server's clock is ahead of this machine's.",
-            self._off_s(),
+            self.off_s(),
         )
 
 
@@ -259,24 +254,21 @@ _ENDED = {
 }
 
 
+@dataclass(frozen=True, eq=False)
 class JobCounts:
     """Counts changes of jobs while this process holds the queue."""
 
-    def __init__(
-        self,
-        instruments: Metrics,
-        busy: BusyHosts,
-        clock: Clock,
-        hosts_of: Callable[[Job], Sequence[str]],
-        promises: Mapping[int, Promised],
-    ) -> None:
-        self._instruments = instruments
-        self._busy = busy
-        self._clock = clock
-        self._hosts_of = hosts_of
-        self._promises = promises
-        self._running: dict[int, Sequence[str]] = {}  # the hosts of each running job
-        self._silent: dict[int, Job] = {}  # running jobs without any output so far
+    instruments: Metrics
+    busy: BusyHosts
+    clock: Clock
+    hosts_of: Callable[[Job], Sequence[str]]
+    promises: Mapping[int, Promised]
+    _running: dict[int, Sequence[str]] = field(
+        default_factory=dict, init=False
+    )  # the hosts of each running job
+    _silent: dict[int, Job] = field(
+        default_factory=dict, init=False
+    )  # running jobs without any output so far
 
     def found(self, jobs: Iterable[Job]) -> None:
         """Register jobs that are already running, whose start was counted by an earlier run."""
@@ -298,46 +290,46 @@ class JobCounts:
             self._begin(job)
             if job.sendings == 1 and job.started_at is not None:
                 waited_s = max(0.0, job.started_at - job.queued_at)
-                self._instruments.wait(job.model).observe(waited_s)
+                self.instruments.wait(job.model).observe(waited_s)
             return
         self._end(job, event)
         if job.state.final:
             origin = origin_in(job.reply_to) if job.reply_to else None
             asked = "usher" if origin is None else origin.platform
-            self._instruments.jobs(job.model, job.state.value, asked).inc()
+            self.instruments.jobs(job.model, job.state.value, asked).inc()
         if event is JobEvent.COMPLETE and job.started_at is not None:
-            took_s = max(0.0, (job.finished_at or self._clock.now()) - job.started_at)
-            self._instruments.service(job.model).observe(took_s)
+            took_s = max(0.0, (job.finished_at or self.clock.now()) - job.started_at)
+            self.instruments.service(job.model).observe(took_s)
             self._settle(job)
 
     def _settle(self, job: Job) -> None:
         """Compare the end of a completed job with the first estimate its owner was shown."""
-        told, ended_at = self._promises.get(job.id), job.finished_at
+        told, ended_at = self.promises.get(job.id), job.finished_at
         if told is None or ended_at is None:
             return
-        self._instruments.estimates_given(job.lane).inc()
+        self.instruments.estimates_given(job.lane).inc()
         if told.kept(ended_at):
-            self._instruments.estimates_kept(job.lane).inc()
-        self._instruments.estimate_error(job.lane).observe(told.off_s(ended_at))
-        self._instruments.estimate_width(job.lane).observe(told.latest - told.earliest)
+            self.instruments.estimates_kept(job.lane).inc()
+        self.instruments.estimate_error(job.lane).observe(told.off_s(ended_at))
+        self.instruments.estimate_width(job.lane).observe(told.latest - told.earliest)
 
     def _begin(self, job: Job) -> None:
-        hosts = self._running[job.id] = self._hosts_of(job)
+        hosts = self._running[job.id] = self.hosts_of(job)
         self._silent[job.id] = job
         for host in hosts:
-            self._busy.begin(host)
+            self.busy.begin(host)
 
     def _end(self, job: Job, event: JobEvent) -> None:
         hosts = self._running.pop(job.id, None)
         self._silent.pop(job.id, None)
         if hosts is not None:
             for host in hosts:
-                self._busy.end(host)
-            self._instruments.attempts(_ENDED[event]).inc()
+                self.busy.end(host)
+            self.instruments.attempts(_ENDED[event]).inc()
 
     def _spoken(self, job: Job) -> None:
-        waited_s = max(0.0, self._clock.now() - job.queued_at)
-        self._instruments.first_token(job.model).observe(waited_s)
+        waited_s = max(0.0, self.clock.now() - job.queued_at)
+        self.instruments.first_token(job.model).observe(waited_s)
 
 
 class LoadCounts:

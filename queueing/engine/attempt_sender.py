@@ -6,6 +6,7 @@ Creates the key by which a server recognises an attempt after any crash. Changes
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from uuid import uuid5
 
 from queueing.core.concurrency import timeout
@@ -31,30 +32,22 @@ class Lost(Exception):
     """The server does not know an attempt that was sent before a crash."""
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class AttemptSender:
     """Sends attempts and fetches results while this process has the queue's lease (`held`)."""
 
-    def __init__(
-        self,
-        *,
-        jobs: JobStore,
-        fleet: Fleet,
-        backends: Mapping[str, Backend],
-        clock: Clock,
-        held: Callable[[], bool],
-    ) -> None:
-        self._jobs = jobs
-        self._fleet = fleet
-        self._backends = backends
-        self._clock = clock
-        self._held = held
+    jobs: JobStore
+    fleet: Fleet
+    backends: Mapping[str, Backend]
+    clock: Clock
+    held: Callable[[], bool]
 
     def usual(self, job: Job, backend: str) -> Mapping[str, float]:
         """Return the default values of a job's model on a backend, for requests that name none."""
-        server, known = self._backends.get(backend), self._fleet.catalog.models
+        server, known = self.backends.get(backend), self.fleet.catalog.models
         if server is None or job.model not in known:
             return {}  # removed from the configuration by a reload
-        return server.usual(self._fleet.spec(job.model, backend))
+        return server.usual(self.fleet.spec(job.model, backend))
 
     async def send(self, job: Job, backend: str, sent: Callable[[], None], report: Report) -> Fetch:
         """Run a job whose start is stored. Returns once the server has finished it.
@@ -62,9 +55,9 @@ class AttemptSender:
         Calls `sent` right before the request goes out. Raises `Fenced` if this process lost the
         queue's lease, for instance because it was frozen: another process may have begun the job.
         """
-        spec, server = self._fleet.spec(job.model, backend), self._backends[backend]
-        files = await self._jobs.inputs(job) or ()
-        if not self._held():
+        spec, server = self.fleet.spec(job.model, backend), self.backends[backend]
+        files = await self.jobs.inputs(job) or ()
+        if not self.held():
             raise Fenced("this process has lost the queue's lease: nothing is sent")
         sent()
         fetch = await self._resume_previous(job, files, backend, report)
@@ -76,15 +69,15 @@ class AttemptSender:
         Raises `Lost` if the server does not know the attempt, otherwise the same errors as `send`.
         An unreachable server is retried for `RESUME_PATIENCE_S`.
         """
-        spec, server = self._fleet.spec(job.model, backend), self._backends[backend]
-        files = await self._jobs.inputs(job) or ()
-        give_up_at = self._clock.now() + RESUME_PATIENCE_S
+        spec, server = self.fleet.spec(job.model, backend), self.backends[backend]
+        files = await self.jobs.inputs(job) or ()
+        give_up_at = self.clock.now() + RESUME_PATIENCE_S
         while True:
             try:
                 fetch = await server.resume(spec, self._work(job, files), report)
             except Unavailable as error:
-                self._fleet.health.down(backend, str(error))
-                if self._clock.now() >= give_up_at:
+                self.fleet.health.down(backend, str(error))
+                if self.clock.now() >= give_up_at:
                     raise
                 await asyncio.sleep(2.0)
             else:
@@ -103,7 +96,7 @@ class AttemptSender:
         """
         if not job.suspect:
             return None
-        spec, server = self._fleet.spec(job.model, backend), self._backends[backend]
+        spec, server = self.fleet.spec(job.model, backend), self.backends[backend]
         try:
             return await server.resume(spec, self._work(job, files, ago=1), report)
         except BackendError as error:  # its cause has been handled already
@@ -130,13 +123,13 @@ class AttemptSender:
 
         Takes at most `ABANDON_S` and never raises. Idempotent.
         """
-        spec = self._fleet.catalog.models.get(job.model)
-        if spec is None or job.backend is None or job.backend not in self._fleet.serving(spec):
+        spec = self.fleet.catalog.models.get(job.model)
+        if spec is None or job.backend is None or job.backend not in self.fleet.serving(spec):
             return
         try:
-            work = self._work(job, await self._jobs.inputs(job) or ())
+            work = self._work(job, await self.jobs.inputs(job) or ())
             async with timeout(ABANDON_S):  # cancelling a resumed attempt stops it
-                await self._backends[job.backend].resume(spec, work, _ignore_progress)
+                await self.backends[job.backend].resume(spec, work, _ignore_progress)
         except TimeoutError:
             log.info("job %d was cancelled: stopped on %s", job.id, job.backend)
         except Exception as error:  # noqa: BLE001 - a courtesy to the server; no caller waits for it
@@ -144,11 +137,11 @@ class AttemptSender:
 
     def leave(self) -> frozenset[str]:
         """Let servers finish their attempts after this process ends. Returns those that will."""
-        return frozenset(name for name, server in self._backends.items() if server.leave())
+        return frozenset(name for name, server in self.backends.items() if server.leave())
 
     def _work(self, job: Job, files: tuple[File, ...], *, ago: int = 0) -> Work:
         """Return the newest attempt at a job, or the one `ago` attempts earlier."""
-        key = uuid5(self._jobs.database_id, f"{job.id}:{job.sendings - ago}")
+        key = uuid5(self.jobs.database_id, f"{job.id}:{job.sendings - ago}")
         return Work(key=str(key), request=job.request, files=files)
 
 

@@ -7,7 +7,7 @@ not wait for free memory, and the model's size is not learned.
 import asyncio
 import logging
 from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import (
@@ -123,30 +123,22 @@ STORE_PAUSE_S = 5.0
 _COSTLY = "its last load failed for an unknown reason, and another try would evict other models"
 
 
+@dataclass(kw_only=True, eq=False)
 class Loader:
     """Runs loads and unloads, each in its own task."""
 
-    def __init__(
-        self,
-        *,
-        fleet: Fleet,
-        backends: Mapping[str, Backend],
-        sizing: LoadMeasurement,
-        outcomes: Outcomes,
-        times: LearnedTimes,
-        checkpoint: Checkpoint,
-        bus: EventBus,
-    ) -> None:
-        self._fleet = fleet
-        self._backends = backends
-        self._sizing = sizing
-        self._outcomes = outcomes
-        self._times = times
-        self._checkpoint = checkpoint
-        self._bus = bus
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._stopped = False
-        self._waiters: dict[tuple[str, str], list[asyncio.Future[None]]] = {}
+    fleet: Fleet
+    backends: Mapping[str, Backend]
+    sizing: LoadMeasurement
+    outcomes: Outcomes
+    times: LearnedTimes
+    checkpoint: Checkpoint
+    bus: EventBus
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set, init=False)
+    _stopped: bool = field(default=False, init=False)
+    _waiters: dict[tuple[str, str], list[asyncio.Future[None]]] = field(
+        default_factory=dict, init=False
+    )
 
     # ------------------------------------------------------------ loading
 
@@ -156,21 +148,21 @@ class Loader:
         Refuses a load that would evict other models if the model's last load failed for an unknown
         reason.
         """
-        spec = self._fleet.catalog.models[load.model]
-        if load.evict and self._fleet.load_failures.of(load.model).unknown:
-            self._fleet.load_failures.unable(load.model, load.backend, _COSTLY)
+        spec = self.fleet.catalog.models[load.model]
+        if load.evict and self.fleet.load_failures.of(load.model).unknown:
+            self.fleet.load_failures.unable(load.model, load.backend, _COSTLY)
             self._spawn(self._refuse_retry(spec, load.backend), f"no load of {load.model}", work)
             return
         for victim in load.evict:
-            self._fleet.copies.leaving(victim.model, victim.backend)
+            self.fleet.copies.leaving(victim.model, victim.backend)
         cause = self._cause(load)
-        self._fleet.copies.loading(spec, load.backend, expected_s=expected_s)
+        self.fleet.copies.loading(spec, load.backend, expected_s=expected_s)
         self._spawn(self._load(spec, load, cause), f"load {load.model} on {load.backend}", work)
 
     def _cause(self, load: Load) -> LoadCause:
-        if (load.model, load.backend) in self._fleet.copies.pins:
+        if (load.model, load.backend) in self.fleet.copies.pins:
             return LoadCause.PRELOAD
-        copies = self._fleet.copies.of(load.model)
+        copies = self.fleet.copies.of(load.model)
         stays = any(copy.residency is not Residency.UNLOADING for copy in copies)
         return LoadCause.COPY if stays else LoadCause.REQUEST
 
@@ -203,7 +195,7 @@ class Loader:
             await self._leave(load.evict)
             await self._load_making_room(spec, load.backend)
         except asyncio.CancelledError:
-            self._fleet.copies.gone(spec.name, load.backend)
+            self.fleet.copies.gone(spec.name, load.backend)
             raise
         except Exception as error:  # noqa: BLE001 - whatever a load raises, it has failed
             self._publish_end(load, cause, loop.time() - began, failed=True)
@@ -211,8 +203,8 @@ class Loader:
         else:
             seconds = loop.time() - began
             log.info("loaded %s on %s in %.1f s", spec.name, load.backend, seconds)
-            self._fleet.copies.ready(spec, load.backend)
-            self._times.loaded(spec.name, load.backend, seconds)
+            self.fleet.copies.ready(spec, load.backend)
+            self.times.loaded(spec.name, load.backend, seconds)
             self._publish_end(load, cause, seconds)
             self._settle(spec.name, load.backend, None)
 
@@ -222,18 +214,18 @@ class Loader:
         ended = LoadEnded(
             model=load.model,
             backend=load.backend,
-            hosts=self._fleet.catalog.gpus_of(load.model, load.backend),
+            hosts=self.fleet.catalog.gpus_of(load.model, load.backend),
             cause=cause,
             seconds=seconds,
             failed=failed,
         )
-        self._bus.publish(ended)
+        self.bus.publish(ended)
 
     async def _store_load(self) -> None:
         """Store the load before it begins, so that a restart after a crash knows of its memory."""
         while True:
             try:
-                return await self._checkpoint.write()
+                return await self.checkpoint.write()
             except StoreError as error:
                 log.warning("loading waits for the database: %s", error)
                 await asyncio.sleep(STORE_PAUSE_S)
@@ -245,15 +237,15 @@ class Loader:
             log.warning(
                 "loading %s on %s: %s; unloading all idle models", spec.name, backend, error
             )
-            for host in self._fleet.catalog.parts_of(spec, backend):
+            for host in self.fleet.catalog.parts_of(spec, backend):
                 await self.relieve(host)
             await self._attempt(spec, backend)
 
     async def _attempt(self, spec: ModelSpec, backend: str) -> None:
-        before = await self._sizing.room(spec, backend)
+        before = await self.sizing.room(spec, backend)
         async with timeout(spec.timeouts.load_s):
-            await self._backends[backend].load(self._fleet.spec(spec.name, backend))
-        await self._sizing.learn(spec, backend, before)
+            await self.backends[backend].load(self.fleet.spec(spec.name, backend))
+        await self.sizing.learn(spec, backend, before)
 
     # ------------------------------------------------------------ failed loads
 
@@ -272,30 +264,30 @@ class Loader:
             log.error("loading %s on %s failed", spec.name, backend, exc_info=error)
         await self._clear(spec, backend)
         if isinstance(error, Unavailable):
-            self._fleet.health.down(backend, str(error))
+            self.fleet.health.down(backend, str(error))
         unknown = isinstance(error, UnknownFailure | UnreadableAnswer)
         # A server process that crashes while loading will do so again until somebody fixes the
         # model. After a `ShortOfMemory` the memory has been freed, so a retry evicts nothing.
         short = isinstance(error, ShortOfMemory)
         lasting = isinstance(error, ModelCrashed) or (unknown and costly and not short)
         if lasting or (isinstance(error, BackendError) and not error.retryable):
-            self._fleet.load_failures.unable(spec.name, backend, str(error))
-        failures = self._fleet.load_failures.failed(spec.name, unknown=unknown)
+            self.fleet.load_failures.unable(spec.name, backend, str(error))
+        failures = self.fleet.load_failures.failed(spec.name, unknown=unknown)
         self._settle(spec.name, backend, error)
-        hopeless = not self._fleet.serving(spec)
-        if hopeless or (failures >= spec.max_attempts and not self._fleet.copies.of(spec.name)):
-            tried = self._fleet.load_failures.given_up(spec.name)
+        hopeless = not self.fleet.serving(spec)
+        if hopeless or (failures >= spec.max_attempts and not self.fleet.copies.of(spec.name)):
+            tried = self.fleet.load_failures.given_up(spec.name)
             why = given_up(error, tried).model_copy(update={"unloadable": spec.name})
             cause = f"loading it on {backend}: {type(error).__name__}: {error}"
-            await self._outcomes.fail_waiting(spec.name, why, cause)
+            await self.outcomes.fail_waiting(spec.name, why, cause)
 
     async def _clear(self, spec: ModelSpec, backend: str) -> None:
         """Unload what a failed load may have left: the server may even complete the load later."""
-        copy = self._fleet.copies.get(spec.name, backend)
-        if copy is not None and self._fleet.copies.may_leave(copy):
+        copy = self.fleet.copies.get(spec.name, backend)
+        if copy is not None and self.fleet.copies.may_leave(copy):
             await self.leave(Evict(model=spec.name, backend=backend, why=EvictionCause.FAILURE))
         else:
-            self._fleet.copies.gone(spec.name, backend)
+            self.fleet.copies.gone(spec.name, backend)
 
     def _settle(self, model: str, backend: str, error: Exception | None) -> None:
         for waiter in self._waiters.pop((model, backend), []):
@@ -311,26 +303,24 @@ class Loader:
     def begin_leaving(self, victims: Sequence[Evict], work: TaskGroup) -> None:
         """Mark idle copies as unloading immediately and unload them in a new task."""
         for victim in victims:
-            self._fleet.copies.leaving(victim.model, victim.backend)
+            self.fleet.copies.leaving(victim.model, victim.backend)
         self._spawn(self._leave(victims), "unload", work)
 
     async def relieve(self, host: str) -> None:
         """Unload every idle copy on a host that is not pinned."""
-        await self._leave_at_once(self._fleet.copies.idle_on(host), EvictionCause.MEMORY)
+        await self._leave_at_once(self.fleet.copies.idle_on(host), EvictionCause.MEMORY)
 
     async def empty(self, host: str) -> None:
         """Unload every idle copy on a host, including pinned ones.
 
         The caller must prevent new starts there.
         """
-        await self._leave_at_once(
-            self._fleet.copies.idle_on(host, pinned=True), EvictionCause.ADMIN
-        )
+        await self._leave_at_once(self.fleet.copies.idle_on(host, pinned=True), EvictionCause.ADMIN)
 
     async def _leave_at_once(self, idle: Sequence[Copy], why: EvictionCause) -> None:
         victims = [Evict(model=copy.model, backend=copy.backend, why=why) for copy in idle]
         for victim in victims:  # mark all first, so that none gets a job while others unload
-            self._fleet.copies.leaving(victim.model, victim.backend)
+            self.fleet.copies.leaving(victim.model, victim.backend)
         await self._leave(victims)
 
     async def _leave(self, victims: Sequence[Evict]) -> None:
@@ -345,35 +335,35 @@ class Loader:
         """
         if self._stopped:
             return
-        self._fleet.copies.leaving(victim.model, victim.backend)
-        copy = self._fleet.copies.get(victim.model, victim.backend)
-        together = () if copy is None else self._fleet.copies.leaving_with(copy)
+        self.fleet.copies.leaving(victim.model, victim.backend)
+        copy = self.fleet.copies.get(victim.model, victim.backend)
+        together = () if copy is None else self.fleet.copies.leaving_with(copy)
         for other in together:
-            self._fleet.copies.leaving(other.model, other.backend)
+            self.fleet.copies.leaving(other.model, other.backend)
         try:
             if copy is not None and await self._unload(victim):
                 for each in together:
                     self._publish_left(each, victim.why)
         finally:
             for other in together:
-                self._fleet.copies.gone(other.model, other.backend)
+                self.fleet.copies.gone(other.model, other.backend)
 
     def _publish_left(self, copy: Copy, why: EvictionCause) -> None:
-        hosts = self._fleet.copies.hosts_of(copy)
+        hosts = self.fleet.copies.hosts_of(copy)
         left = CopyLeft(model=copy.model, backend=copy.backend, hosts=hosts, why=why)
-        self._bus.publish(left)
+        self.bus.publish(left)
 
     async def _unload(self, victim: Evict) -> bool:
         """Unload a copy. Returns whether the server did."""
-        server = self._backends[victim.backend]
+        server = self.backends[victim.backend]
         if not server.can_unload:
             return False
         try:
             async with timeout(UNLOAD_S):
-                await server.unload(self._fleet.copies.loaded_as(victim.model, victim.backend))
+                await server.unload(self.fleet.copies.loaded_as(victim.model, victim.backend))
         except (BackendError, TimeoutError) as error:
             log.warning("unloading %s on %s failed: %s", victim.model, victim.backend, error)
-            self._fleet.health.down(victim.backend, str(error) or "unloading timed out")
+            self.fleet.health.down(victim.backend, str(error) or "unloading timed out")
         except Exception:
             log.exception("unloading %s on %s failed", victim.model, victim.backend)
         else:

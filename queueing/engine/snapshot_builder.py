@@ -5,7 +5,7 @@ Caches what has not changed, and changes nothing itself.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from queueing.core.constructors import quick
@@ -35,49 +35,38 @@ HEADS_PER_QUEUE = 8  # most starts from one queue in one step; the next step fol
 _HEADS_MOST = 64  # the most for models that run more than `HEADS_PER_QUEUE` jobs at a time
 
 
+@dataclass(kw_only=True, eq=False)
 class SnapshotBuilder:
     """Takes snapshots for the scheduler and the forecast, thousands of times an hour."""
 
-    def __init__(
-        self,
-        *,
-        fleet: Fleet,
-        backends: Mapping[str, Backend],
-        processor: JobRunner,
-        times: LearnedTimes,
-        clock: Clock,
-        rules: Rules,
-        later: DeferredJobs,
-        fair: FairQueues,
-    ) -> None:
-        self._later = later
-        self._fair = fair
-        self._fleet = fleet
-        self._backends = backends
-        self._processor = processor
-        self._times = times
-        self._clock = clock
-        self._rules = rules
-        # By model and lane: the queue's last state, the ids of its first jobs, and the view built
-        # from it.
-        self._shown: dict[tuple[str, str], tuple[QueueHead, list[int], Waiting]] = {}
+    fleet: Fleet
+    backends: Mapping[str, Backend]
+    processor: JobRunner
+    times: LearnedTimes
+    clock: Clock
+    rules: Rules
+    later: DeferredJobs
+    fair: FairQueues
+    _shown: dict[tuple[str, str], tuple[QueueHead, list[int], Waiting]] = field(
+        default_factory=dict, init=False
+    )
 
     def follow(self, rules: Rules) -> None:
         """Use other planning rules from now on."""
-        self._rules = rules
+        self.rules = rules
 
     async def take(self, last: Plan) -> Snapshot:
         """Take a snapshot, carrying over reservations and lane shares from the last plan.
 
         Raises `StoreError`.
         """
-        now = self._clock.now()
-        queues = await self._fair.queues(now, per_queue=self._per_queue())
+        now = self.clock.now()
+        queues = await self.fair.queues(now, per_queue=self._per_queue())
         return self._snapshot(now, queues, last)
 
     def _per_queue(self) -> int:
         """Return how many jobs to read from the head of each queue: as many as one copy can run."""
-        return max(HEADS_PER_QUEUE, min(self._fleet.catalog.widest, _HEADS_MOST))
+        return max(HEADS_PER_QUEUE, min(self.fleet.catalog.widest, _HEADS_MOST))
 
     async def with_preload(self, last: Plan, model: str, backend: str) -> Snapshot:
         """Return a snapshot in which an admin wants a model on a backend."""
@@ -104,21 +93,21 @@ class SnapshotBuilder:
 
     def real(self, plan: Plan) -> Plan:
         """Replace the jobs in a plan with the real ones: a fair order alters their times."""
-        if not self._fair.is_on or not plan.starts:
+        if not self.fair.is_on or not plan.starts:
             return plan
-        starts = (replace(start, job=self._fair.real(start.job)) for start in plan.starts)
+        starts = (replace(start, job=self.fair.real(start.job)) for start in plan.starts)
         return replace(plan, starts=tuple(starts))
 
     def _snapshot(self, now: float, queues: Sequence[QueueHead], last: Plan) -> Snapshot:
         waiting: dict[str, list[Waiting]] = {}
-        known = [queue for queue in queues if queue.model in self._fleet.catalog.models]
+        known = [queue for queue in queues if queue.model in self.fleet.catalog.models]
         for queue in known:
             if queue.lane != LATER:
                 waiting.setdefault(queue.model, []).append(self._waiting(queue))
         later = [queue for queue in known if queue.lane == LATER]
-        for queue in self._later.shown(later, waiting) if later else ():
+        for queue in self.later.shown(later, waiting) if later else ():
             waiting.setdefault(queue.model, []).append(self._waiting(queue))
-        unmet = self._fleet.copies.pins.wanted()
+        unmet = self.fleet.copies.pins.wanted()
         return Snapshot(
             now=now,
             models={
@@ -127,10 +116,10 @@ class SnapshotBuilder:
             },
             hosts=self._hosts(),
             backends=self._backend_views(),
-            copies=self._fleet.copies.view,
+            copies=self.fleet.copies.view,
             reservations=last.reservations,
             lane_spent=last.lane_spent,
-            rules=self._rules,
+            rules=self.rules,
             job_s=self._job_s(queues),
         )
 
@@ -138,8 +127,8 @@ class SnapshotBuilder:
 
     def _in_play(self, waiting: Iterable[str]) -> Iterable[str]:
         """Return the models that have waiting jobs, copies or pins, each once."""
-        copies = (copy.model for copy in self._fleet.copies)
-        return dict.fromkeys((*waiting, *copies, *sorted(m for m, _ in self._fleet.copies.pins)))
+        copies = (copy.model for copy in self.fleet.copies)
+        return dict.fromkeys((*waiting, *copies, *sorted(m for m, _ in self.fleet.copies.pins)))
 
     def _model(
         self,
@@ -148,21 +137,21 @@ class SnapshotBuilder:
         waiting: tuple[Waiting, ...],
         unmet: Sequence[tuple[str, str]],
     ) -> ModelView:
-        spec = self._fleet.catalog.spec_of(name)
-        backends = self._fleet.serving(spec)
-        loads_s, services_s = self._times.tables(spec, backends)
-        paused = self._fleet.rests.paused.stops_model(name)
+        spec = self.fleet.catalog.spec_of(name)
+        backends = self.fleet.serving(spec)
+        loads_s, services_s = self.times.tables(spec, backends)
+        paused = self.fleet.rests.paused.stops_model(name)
         return _model_view(
             name=name,
-            vram_mb=self._fleet.memory.vram_mb(spec),
+            vram_mb=self.fleet.memory.vram_mb(spec),
             backends=backends,
             parallel=spec.parallel,
             copies=spec.copies,
             load_s=loads_s,
             service_s=services_s,
-            rate_per_s=self._times.rates.per_s(name, now),
-            left_at=self._fleet.copies.left_at(name),
-            load_after=self._fleet.load_failures.of(name).until,
+            rate_per_s=self.times.rates.per_s(name, now),
+            left_at=self.fleet.copies.left_at(name),
+            load_after=self.fleet.load_failures.of(name).until,
             paused=paused,
             waiting=waiting,
             wanted_by_admin=() if paused else tuple([b for m, b in unmet if m == name]),
@@ -170,9 +159,9 @@ class SnapshotBuilder:
         )
 
     def _shares(self, spec: ModelSpec, backends: Sequence[str]) -> Mapping[str, Shares]:
-        if not self._fleet.catalog.has_gpus:
+        if not self.fleet.catalog.has_gpus:
             return _ON_ONE
-        found = {name: self._fleet.memory.shares(spec, name) for name in backends}
+        found = {name: self.fleet.memory.shares(spec, name) for name in backends}
         return {name: shares for name, shares in found.items() if shares}
 
     def _waiting(self, queue: QueueHead) -> Waiting:
@@ -181,7 +170,7 @@ class SnapshotBuilder:
         Stops before the first job whose last attempt has not been cleaned up. That job may have
         just returned to its place, so it must neither start twice nor be overtaken.
         """
-        under_way = self._processor.under_way
+        under_way = self.processor.under_way
         key = queue.model, queue.lane
         shown = self._shown.get(key)
         if shown is not None and shown[0] is queue and under_way.isdisjoint(shown[1]):
@@ -210,7 +199,7 @@ class SnapshotBuilder:
 
         Includes the spread, because a job that ends in time only on average could overrun.
         """
-        catalog = self._fleet.catalog
+        catalog = self.fleet.catalog
         quiet = {
             backend.name
             for host in catalog.hosts.values()
@@ -220,7 +209,7 @@ class SnapshotBuilder:
         if not quiet:
             return {}
         return {
-            (job.id, backend): (usual := self._times.service(job, backend)).mean_s + usual.spread_s
+            (job.id, backend): (usual := self.times.service(job, backend)).mean_s + usual.spread_s
             for queue in queues
             if queue.model in catalog.models
             for job in queue.heads
@@ -231,31 +220,31 @@ class SnapshotBuilder:
     # ------------------------------------------------------------ hosts and backends
 
     def _hosts(self) -> dict[str, HostView]:
-        return {name: self._fleet.rests.view(name) for name in self._fleet.catalog.hosts}
+        return {name: self.fleet.rests.view(name) for name in self.fleet.catalog.hosts}
 
     def _backend_views(self) -> dict[str, BackendView]:
         running: defaultdict[str, list[Job]] = defaultdict(list)
-        for slot in self._fleet.jobs.slots.values():
+        for slot in self.fleet.jobs.slots.values():
             running[slot.backend].append(slot.job)
-        return {name: self._backend(name, running[name]) for name in self._backends}
+        return {name: self._backend(name, running[name]) for name in self.backends}
 
     def _is_up(self, name: str, host: str) -> bool:
         """Return whether to plan with a backend. One whose host is waking counts as up."""
-        spec, sleep = self._fleet.catalog.hosts[host], self._fleet.rests.sleep
+        spec, sleep = self.fleet.catalog.hosts[host], self.fleet.rests.sleep
         if sleep.waking_until(spec) is not None:
             return True
-        return self._fleet.health.of(name).up and not sleep.is_asleep(spec)
+        return self.fleet.health.of(name).up and not sleep.is_asleep(spec)
 
     def _backend(self, name: str, running: Sequence[Job]) -> BackendView:
-        catalog, adapter = self._fleet.catalog, self._backends[name]
+        catalog, adapter = self.fleet.catalog, self.backends[name]
         spec, health, hosts = (
             catalog.backends[name],
-            self._fleet.health.of(name),
+            self.fleet.health.of(name),
             catalog.hosts_of[name],
         )
         moving = spec.serial and any(
             copy.backend == name and copy.residency is not Residency.READY
-            for copy in self._fleet.copies
+            for copy in self.fleet.copies
         )
         return _backend_view(
             name=name,
@@ -269,7 +258,7 @@ class SnapshotBuilder:
             max_models=spec.max_models,
             unloads_together=adapter.unloads_together,
             can_unload=adapter.can_unload,
-            paused=any(self._fleet.rests.paused.stops_host(each) for each in hosts),
+            paused=any(self.fleet.rests.paused.stops_host(each) for each in hosts),
             alone=any(job.suspect for job in running),
         )
 

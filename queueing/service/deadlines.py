@@ -13,6 +13,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from queueing.core.concurrency import timeout
@@ -121,23 +122,15 @@ def spare_s(done_at: float, due_at: float, way: Way, *, service_s: float, work_s
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Slack:
     """Calculates how much longer each job with a deadline may wait."""
 
-    def __init__(
-        self,
-        *,
-        router: Scheduler,
-        snapshots: SnapshotBuilder,
-        fleet: Fleet,
-        times: LearnedTimes,
-        clock: Clock,
-    ) -> None:
-        self._router = router
-        self._snapshots = snapshots
-        self._fleet = fleet
-        self._times = times
-        self._clock = clock
+    router: Scheduler
+    snapshots: SnapshotBuilder
+    fleet: Fleet
+    times: LearnedTimes
+    clock: Clock
 
     async def spares(self, dated: Sequence[Job]) -> Mapping[int, float]:
         """Return by job id how many seconds it may wait before its release; negative if it is late.
@@ -147,10 +140,10 @@ class Slack:
         """
         by_model: defaultdict[str, list[Job]] = defaultdict(list)
         for job in dated:
-            if job.model in self._fleet.catalog.models:
+            if job.model in self.fleet.catalog.models:
                 by_model[job.model].append(job)
-        snapshot = await self._snapshots.with_later(self._router.plan, by_model)
-        forecast = Forecast(snapshot, self._times.service)
+        snapshot = await self.snapshots.with_later(self.router.plan, by_model)
+        forecast = Forecast(snapshot, self.times.service)
         found = dict[int, float]()
         for model, jobs in by_model.items():
             try:
@@ -163,12 +156,12 @@ class Slack:
     def _of_model(
         self, model: str, jobs: Sequence[Job], forecast: Forecast, snapshot: Snapshot
     ) -> Mapping[int, float]:
-        spec, now = self._fleet.catalog.models[model], self._clock.now()
+        spec, now = self.fleet.catalog.models[model], self.clock.now()
         ways = [self._way(spec, site, snapshot) for site in sites(snapshot, snapshot.models[model])]
-        load_s = self._times.durations.load(spec, "").median_s
+        load_s = self.times.durations.load(spec, "").median_s
         work_s, found = 0.0, list[float]()
         for number, job in enumerate(jobs, start=1):
-            service_s, due_at = self._times.service(job, "").mean_s, job.due_at or 0.0
+            service_s, due_at = self.times.service(job, "").mean_s, job.due_at or 0.0
             soonest_at = now + load_s + work_s + service_s
             done_at = max(now + service_s, _done_at(forecast, job, number, soonest_at))
             spares = (
@@ -182,19 +175,19 @@ class Slack:
 
     def _way(self, spec: ModelSpec, site: StartOption, snapshot: Snapshot) -> Way:
         """Return the delays of a job on a server: on several GPUs, those of all of them."""
-        load_s = self._times.load_s(spec.name, site.backend)
-        own_s = self._times.durations.typical_service(spec, "").mean_s  # of one just started
-        specs = [self._fleet.catalog.hosts[host.name] for host in site.hosts]
+        load_s = self.times.load_s(spec.name, site.backend)
+        own_s = self.times.durations.typical_service(spec, "").mean_s  # of one just started
+        specs = [self.fleet.catalog.hosts[host.name] for host in site.hosts]
         return Way(
             quiet=tuple(quiet for host in site.hosts for quiet in host.quiet),
             load_s=load_s,
             kept_s=own_s + kept_s(load_s, self._rivals(spec, site, snapshot), snapshot.rules),
-            wake_s=max(self._times.wake_s(host) for host in specs),
+            wake_s=max(self.times.wake_s(host) for host in specs),
         )
 
     def _rivals(self, spec: ModelSpec, site: StartOption, snapshot: Snapshot) -> Sequence[Rival]:
         """Return the models that cannot share memory or run with this one on one of the hosts."""
-        durations, there = self._times.durations, dict[str, ModelSpec]()
+        durations, there = self.times.durations, dict[str, ModelSpec]()
         for host in site.hosts:
             there |= self._competing_models(host)
         return [
@@ -204,12 +197,12 @@ class Slack:
                 waits=bool((view := snapshot.models.get(other.name)) and view.waiting),
             )
             for other in there.values()
-            if other is not spec and not self._fleet.rests.paused.stops_model(other.name)
+            if other is not spec and not self.fleet.rests.paused.stops_model(other.name)
         ]
 
     def _competing_models(self, host: HostView) -> Mapping[str, ModelSpec]:
         """Return the models that may load on a host; none if they all fit and run at once."""
-        fleet, catalog = self._fleet, self._fleet.catalog
+        fleet, catalog = self.fleet, self.fleet.catalog
         needed_mb = {
             model.name: max(needs)
             for model in catalog.models.values()
@@ -224,8 +217,8 @@ class Slack:
 
     def _mb(self, model: ModelSpec, backend: str, host: HostView) -> Sequence[int]:
         """Return the MB a model takes on a host, empty if its server does not place it there."""
-        memory = self._fleet.memory
-        if host.name not in self._fleet.catalog.parts_of(model, backend):
+        memory = self.fleet.memory
+        if host.name not in self.fleet.catalog.parts_of(model, backend):
             return ()
         return (dict(memory.shares(model, backend)).get(host.name, memory.vram_mb(model)),)
 

@@ -5,7 +5,7 @@ It keeps one forecast of the newest snapshot, and the first estimate of each ope
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Job, JobEvent, JobState
@@ -45,28 +45,24 @@ class _FirstEstimate:
     done_at: float
 
 
+@dataclass(kw_only=True, eq=False)
 class Estimator:
     """Estimates times for people, and learns from each job how far off its first estimate was."""
 
-    def __init__(
-        self,
-        *,
-        router: Scheduler,
-        fleet: Fleet,
-        times: LearnedTimes,
-        clock: Clock,
-        fair: FairQueues | None = None,
-    ) -> None:
-        self._router = router
-        self._fleet = fleet
-        self._times = times
-        self._clock = clock
-        self._fair = fair
-        self._forecast: Forecast | None = None
-        self._snapshot: Snapshot | None = None
-        self._newest_id = 0
-        self._first: dict[int, _FirstEstimate] = {}  # of open jobs, before they start
-        self._begun: dict[int, _FirstEstimate] = {}  # of running jobs, at their start
+    router: Scheduler
+    fleet: Fleet
+    times: LearnedTimes
+    clock: Clock
+    fair: FairQueues | None = None
+    _forecast: Forecast | None = field(default=None, init=False)
+    _snapshot: Snapshot | None = field(default=None, init=False)
+    _newest_id: int = field(default=0, init=False)
+    _first: dict[int, _FirstEstimate] = field(
+        default_factory=dict, init=False
+    )  # of open jobs, before they start
+    _begun: dict[int, _FirstEstimate] = field(
+        default_factory=dict, init=False
+    )  # of running jobs, at their start
 
     def on_event(self, event: Event) -> None:
         """Record starts and score the estimates of completed jobs."""
@@ -77,16 +73,16 @@ class Estimator:
                 self._score(event.job)
 
     def _note_start(self, job: Job) -> None:
-        slot = self._fleet.jobs.slots.get(job.id)
+        slot = self.fleet.jobs.slots.get(job.id)
         if slot is not None:
             category = self._category("", job.model, slot.backend, loads=False)
-            self._begun[job.id] = _FirstEstimate(category, self._clock.now(), slot.ends_at)
+            self._begun[job.id] = _FirstEstimate(category, self.clock.now(), slot.ends_at)
 
     def _score(self, job: Job) -> None:
         for first in (self._first.pop(job.id, None), self._begun.pop(job.id, None)):
             if first is not None and job.state is JobState.COMPLETED:
-                ended_at = job.finished_at or self._clock.now()
-                self._times.came_true(first.category, first.given_at, first.done_at, ended_at)
+                ended_at = job.finished_at or self.clock.now()
+                self.times.came_true(first.category, first.given_at, first.done_at, ended_at)
 
     async def refresh(self, asked: Sequence[tuple[Job, int]]) -> None:
         """Ensure there is a forecast that covers these waiting jobs at their positions.
@@ -97,7 +93,7 @@ class Estimator:
         """
         newest_id = max((job.id for job, _ in asked), default=0)
         if not self._covers(asked, newest_id):
-            self._look_at(await self._router.snapshot())
+            self._look_at(await self.router.snapshot())
             self._newest_id = max(self._newest_id, newest_id)
 
     def _covers(self, asked: Sequence[tuple[Job, int]], newest_id: int) -> bool:
@@ -105,21 +101,21 @@ class Estimator:
             return False
         if self._availability_changed(self._snapshot):
             return False
-        age_s = self._clock.now() - self._snapshot.now
+        age_s = self.clock.now() - self._snapshot.now
         if self._forecast.far:
             return age_s < FRESH_FAR_S and all(self._forecast.knows(job) for job, _ in asked)
         return age_s < FRESH_S and newest_id <= self._newest_id
 
     def look(self) -> None:
         """Ensure a recent forecast, made from the scheduler's last snapshot if necessary."""
-        snapshot = self._router.latest
+        snapshot = self.router.latest
         if snapshot is None:
             return
         fresh_s = FRESH_FAR_S if self._forecast is not None and self._forecast.far else FRESH_S
         if (
             self._snapshot is None
             or self._availability_changed(self._snapshot)
-            or self._clock.now() - self._snapshot.now >= fresh_s
+            or self.clock.now() - self._snapshot.now >= fresh_s
         ):
             self._look_at(snapshot)
 
@@ -132,7 +128,7 @@ class Estimator:
 
         Otherwise people would be promised a GPU that a game has just taken.
         """
-        now = self._router.latest
+        now = self.router.latest
         return now is not None and now.now >= then.now and _usable(now) != _usable(then)
 
     def _look_at(self, snapshot: Snapshot) -> None:
@@ -141,13 +137,13 @@ class Estimator:
 
     def of_waiting(self, job: Job, position: int) -> Outlook | None:
         """Return when a waiting job will start and end; None if that cannot be estimated."""
-        if job.id in self._fleet.jobs.slots:
+        if job.id in self.fleet.jobs.slots:
             return self.of_running(job)  # its start is being stored
         if self._forecast is None:
             return None
-        now = self._clock.now()
+        now = self.clock.now()
         try:
-            newcomers = None if self._fair is None else self._fair.newcomers(job)
+            newcomers = None if self.fair is None else self.fair.newcomers(job)
             expected = self._forecast.of(job, position, now, newcomers)
         except Exception:  # estimates are optional: a fault must not hide the rest of the status
             log.exception("job %d: no estimate", job.id)
@@ -168,10 +164,10 @@ class Estimator:
 
         None if its server has already finished it, has not begun it, or does not answer.
         """
-        slot = self._fleet.jobs.slots.get(job.id)
-        if slot is None or slot.held or not self._fleet.health.of(slot.backend).up:
+        slot = self.fleet.jobs.slots.get(job.id)
+        if slot is None or slot.held or not self.fleet.health.of(slot.backend).up:
             return None
-        now = self._clock.now()
+        now = self.clock.now()
         category = self._category("", job.model, slot.backend, loads=False)
         done_at = slot.ends_at
         if done_at <= now:
@@ -185,23 +181,23 @@ class Estimator:
     def _category_of(self, lane: str, model: str, backend: str) -> Category:
         loads = not any(
             copy.backend == backend and copy.residency is Residency.READY
-            for copy in self._fleet.copies.of(model)
+            for copy in self.fleet.copies.of(model)
         )
         return self._category(lane, model, backend, loads=loads)
 
     def _category(self, lane: str, model: str, backend: str, *, loads: bool) -> Category:
-        measured = self._times.is_measured(model, backend, load=loads)
+        measured = self.times.is_measured(model, backend, load=loads)
         return Category(lane, loads, measured)
 
     def _estimate(self, category: Category, now: float, at: float) -> Estimate:
-        span = self._times.calibration.range(category, now, at)
+        span = self.times.calibration.range(category, now, at)
         return Estimate(
             at=at, earliest=span.earliest, latest=span.latest, measured=category.measured
         )
 
     def of_next(self, spec: ModelSpec) -> Estimate | None:
         """Return when a job accepted now would be done; None if that cannot be estimated."""
-        snapshot = self._router.latest
+        snapshot = self.router.latest
         if snapshot is None:
             return None
         view = snapshot.models.get(spec.name)
@@ -213,13 +209,13 @@ class Estimator:
         if found is None:
             return None
         category = self._category_of("normal", spec.name, found.backend)
-        return self._estimate(category, self._clock.now(), found.done_at)
+        return self._estimate(category, self.clock.now(), found.done_at)
 
     def _after_queue(self, snapshot: Snapshot, view: ModelView) -> Expected | None:
         queue = max(view.waiting, key=lambda waiting: waiting.count)
         if not queue.heads:
             return None
-        head, position, now = queue.heads[0], queue.count + 1, self._clock.now()
+        head, position, now = queue.heads[0], queue.count + 1, self.clock.now()
         expected = None if self._forecast is None else self._forecast.of(head, position, now)
         if expected is None:
             expected = Forecast(snapshot, self._service).of(head, position, now)
@@ -227,7 +223,7 @@ class Estimator:
 
     def _at_once(self, spec: ModelSpec) -> Expected | None:
         """Return when a job of a model without a queue would be done."""
-        usual_s = self._times.durations.typical_service(spec, "").median_s
+        usual_s = self.times.durations.typical_service(spec, "").median_s
         free = self._free_at(spec)
         if free is None:
             return None
@@ -236,10 +232,8 @@ class Estimator:
 
     def _free_at(self, spec: ModelSpec) -> tuple[float, str] | None:
         """Return when and where a model without a queue could start a job: now, or after a load."""
-        now = self._clock.now()
-        copies = [
-            c for c in self._fleet.copies.of(spec.name) if self._fleet.health.of(c.backend).up
-        ]
+        now = self.clock.now()
+        copies = [c for c in self.fleet.copies.of(spec.name) if self.fleet.health.of(c.backend).up]
         moments = [
             (
                 copy.backend,
@@ -250,18 +244,18 @@ class Estimator:
             for copy in copies
             if copy.residency is not Residency.UNLOADING
         ]
-        host_of = self._fleet.catalog.host_of
+        host_of = self.fleet.catalog.host_of
         moments += [
-            (name, now + self._times.load_s(spec.name, name))
-            for name in self._fleet.serving(spec)
-            if self._fleet.health.of(name).up
+            (name, now + self.times.load_s(spec.name, name))
+            for name in self.fleet.serving(spec)
+            if self.fleet.health.of(name).up
             and not copies
-            and all(map(self._fleet.memory.quiet, self._fleet.catalog.parts_of(spec, name)))
+            and all(map(self.fleet.memory.quiet, self.fleet.catalog.parts_of(spec, name)))
         ]
         moments += [
-            (name, now + self._times.wake_s(host) + self._times.load_s(spec.name, name))
-            for name in self._fleet.serving(spec)
-            if self._fleet.rests.sleep.is_asleep(host := self._fleet.catalog.hosts[host_of[name]])
+            (name, now + self.times.wake_s(host) + self.times.load_s(spec.name, name))
+            for name in self.fleet.serving(spec)
+            if self.fleet.rests.sleep.is_asleep(host := self.fleet.catalog.hosts[host_of[name]])
         ]
         opened = ((self._open_at(spec, name, at), name) for name, at in moments)
         return min(((at, name) for at, name in opened if at is not None), default=None)
@@ -271,17 +265,17 @@ class Estimator:
 
         None while another program has its GPU. After quiet hours the model must be loaded again.
         """
-        service_s = self._times.durations.typical_service(spec, "").median_s
+        service_s = self.times.durations.typical_service(spec, "").median_s
         opens_at: float | None = at
-        for host in self._fleet.catalog.hosts_of[backend]:
+        for host in self.fleet.catalog.hosts_of[backend]:
             if opens_at is not None:
-                opens_at = opens_for(self._fleet.rests.view(host), opens_at, service_s)
+                opens_at = opens_for(self.fleet.rests.view(host), opens_at, service_s)
         if opens_at is None or opens_at == at:
             return opens_at
-        return opens_at + self._times.load_s(spec.name, backend)
+        return opens_at + self.times.load_s(spec.name, backend)
 
     def _service(self, job: Job, backend: str) -> DurationEstimate:
-        return self._times.service(job, backend)
+        return self.times.service(job, backend)
 
 
 def _usable(snapshot: Snapshot) -> tuple[set[str], set[str]]:

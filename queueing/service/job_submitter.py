@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from queueing.core.constructors import altering
 from queueing.core.errors import NoServer, Problem, StaleJob
@@ -21,25 +21,16 @@ from queueing.store.jobs.job_store import JobStore
 _limited = altering(SubmitLimits)
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class LocalJobSubmitter:
     """Accepts, changes and ends jobs. Every change is durable when a call returns."""
 
-    def __init__(
-        self,
-        *,
-        jobs: JobStore,
-        fleet: Fleet,
-        times: LearnedTimes,
-        processor: JobRunner,
-        clock: Clock,
-        bus: EventBus,
-    ) -> None:
-        self._jobs = jobs
-        self._fleet = fleet
-        self._times = times
-        self._processor = processor
-        self._clock = clock
-        self._bus = bus
+    jobs: JobStore
+    fleet: Fleet
+    times: LearnedTimes
+    processor: JobRunner
+    clock: Clock
+    bus: EventBus
 
     async def submit(self, new: NewJob, *, limits: SubmitLimits) -> Job:
         """Accept a job durably. A known key returns the job it made before. Raises `Refused`.
@@ -53,25 +44,25 @@ class LocalJobSubmitter:
         limited = limits.max_gpu_s is not None
         if limited or new.model != spec.name:
             new = replace(new, model=spec.name, gpu_s=self._cost_s(spec, new) if limited else 0.0)
-        adding = self._jobs.add(new, self._clock.now(), limits=limits)
-        return await self._bus.after(adding, self._accepted)
+        adding = self.jobs.add(new, self.clock.now(), limits=limits)
+        return await self.bus.after(adding, self._accepted)
 
     def _cost_s(self, spec: ModelSpec, new: NewJob) -> float:
         """Return the expected GPU time of a request in seconds, without other jobs on the GPU."""
-        return self._times.durations.service(spec, "", size_class(new.request)).median_s
+        return self.times.durations.service(spec, "", size_class(new.request)).median_s
 
     def _accepted(self, job: Job) -> None:
-        self._times.arrived(job)
+        self.times.arrived(job)
         self._amended(job)
 
     def _amended(self, job: Job | None) -> None:
         if job is not None:
-            self._bus.publish(JobChanged(job=job, event=None))
+            self.bus.publish(JobChanged(job=job, event=None))
 
     def _able(self, new: NewJob) -> ModelSpec:
-        spec = self._fleet.catalog.require(new.model, new.needs)
-        if not self._fleet.can_ever_serve(spec):
-            troubles = self._fleet.load_failures.troubles(spec.name)
+        spec = self.fleet.catalog.require(new.model, new.needs)
+        if not self.fleet.can_ever_serve(spec):
+            troubles = self.fleet.load_failures.troubles(spec.name)
             raise NoServer(spec.name, min((each.again_at for each in troubles), default=None))
         return spec
 
@@ -90,21 +81,21 @@ class LocalJobSubmitter:
         return await self._end(job_id, JobEvent.FAIL, problem.code())
 
     async def _end(self, job_id: int, event: JobEvent, error: str | None = None) -> Job | None:
-        while (job := await self._jobs.get(job_id)) is not None and not job.state.final:
+        while (job := await self.jobs.get(job_id)) is not None and not job.state.final:
             if event is JobEvent.FAIL and job.state is not JobState.PENDING:
                 return job
             try:
                 ran = event is JobEvent.CANCEL and job.state is JobState.PROCESSING
-                taken_s = self._fleet.jobs.meter.taken_s(job_id) if ran else 0.0
-                ending = self._jobs.apply(job, event, self._clock.now(), error=error, gpu_s=taken_s)
-                return (await self._bus.after(ending, self._cancelled)).job
+                taken_s = self.fleet.jobs.meter.taken_s(job_id) if ran else 0.0
+                ending = self.jobs.apply(job, event, self.clock.now(), error=error, gpu_s=taken_s)
+                return (await self.bus.after(ending, self._cancelled)).job
             except StaleJob:
                 continue
         return job
 
     def _cancelled(self, cancelled: JobChanged) -> None:
-        self._bus.publish(cancelled)
-        self._processor.cancel(cancelled.job.id)
+        self.bus.publish(cancelled)
+        self.processor.cancel(cancelled.job.id)
 
     async def replace_request(
         self,
@@ -122,10 +113,10 @@ class LocalJobSubmitter:
         ends if `release` is set. Returns the changed job, or None if it has started or ended, or
         has another `version`.
         """
-        replacing = self._jobs.replace_request(
+        replacing = self.jobs.replace_request(
             job_id, request, files=files, reply_to=reply_to, release=release, version=version
         )
-        return await self._bus.after(replacing, self._amended)
+        return await self.bus.after(replacing, self._amended)
 
 
 log = logging.getLogger(__name__)
@@ -133,19 +124,13 @@ log = logging.getLogger(__name__)
 _PAGE = 200
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class LocalJobEraser:
     """Cancels and deletes jobs for good."""
 
-    def __init__(
-        self,
-        *,
-        jobs: JobStore,
-        submitter: LocalJobSubmitter,
-        bus: EventBus,
-    ) -> None:
-        self._jobs = jobs
-        self._submitter = submitter
-        self._bus = bus
+    jobs: JobStore
+    submitter: LocalJobSubmitter
+    bus: EventBus
 
     async def forget(self, owner: str, job_ids: frozenset[int] | None = None) -> int:
         """Cancel and delete a person's jobs, or only those given. Returns the number deleted.
@@ -161,13 +146,13 @@ class LocalJobEraser:
             chosen
         ):  # the newest first, so that no overflow job enters the queue only to be cancelled
             if not job.state.final:
-                await self._submitter.cancel(job.id)
+                await self.submitter.cancel(job.id)
         ids = [job.id for job in chosen]
         # Announced before the rows are deleted: a listener that still shows one would find it
         # missing.
-        self._bus.publish(Forgotten(job_ids=frozenset(ids)))
-        erased = await self._jobs.erase(ids)
-        self._bus.publish(Erased(job_ids=frozenset(ids)))
+        self.bus.publish(Forgotten(job_ids=frozenset(ids)))
+        erased = await self.jobs.erase(ids)
+        self.bus.publish(Erased(job_ids=frozenset(ids)))
         log.info("jobs deleted for good at their owner's request: %d", erased)
         return erased
 
@@ -175,7 +160,7 @@ class LocalJobEraser:
         jobs: list[Job] = []
         while True:
             before = jobs[-1].id if jobs else None
-            page = await self._jobs.history(owner, limit=_PAGE, before=before, made_for_jobs=True)
+            page = await self.jobs.history(owner, limit=_PAGE, before=before, made_for_jobs=True)
             jobs += page
             if len(page) < _PAGE:
                 return jobs

@@ -9,7 +9,7 @@ continues.
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from http import HTTPStatus
 
 import aiohttp
@@ -57,27 +57,21 @@ class OwedCall:
     tries: int = 0
 
 
+@dataclass(eq=False)
 class WebhookCalls:
     """Makes webhook calls until they succeed or time out, then reports each job to `settled`.
 
     An origin that hangs only delays its own calls.
     """
 
-    def __init__(
-        self,
-        settings: HookSettings,
-        *,
-        jobs: JobReader,
-        clock: Clock,
-        settled: Callable[[int], None],
-    ) -> None:
-        self._settings = settings
-        self._jobs = jobs
-        self._clock = clock
-        self._settled = settled
-        self._queues: dict[str, asyncio.Queue[OwedCall]] = {}
-        self._tasks: TaskGroup | None = None
-        self._session: aiohttp.ClientSession | None = None
+    settings: HookSettings
+    _: KW_ONLY
+    jobs: JobReader
+    clock: Clock
+    settled: Callable[[int], None]
+    _queues: dict[str, asyncio.Queue[OwedCall]] = field(default_factory=dict, init=False)
+    _tasks: TaskGroup | None = field(default=None, init=False)
+    _session: aiohttp.ClientSession | None = field(default=None, init=False)
 
     async def run(self) -> None:
         """Make calls until cancelled."""
@@ -95,11 +89,11 @@ class WebhookCalls:
 
     def owe(self, owed: OwedCall) -> None:
         """Queue a call."""
-        if not is_allowed(owed.hook.url, self._settings.origins):
+        if not is_allowed(owed.hook.url, self.settings.origins):
             log.warning(
                 "job %d: webhook not called: its origin is not listed in api.webhooks", owed.job_id
             )
-            self._settled(owed.job_id)
+            self.settled(owed.job_id)
             return
         name = origin_of(owed.hook.url)
         if name not in self._queues:
@@ -123,17 +117,17 @@ class WebhookCalls:
                 log.exception("job %d: the webhook call failed because of a bug", owed.job_id)
                 failure = "a bug"
             if failure is None:
-                self._settled(owed.job_id)
+                self.settled(owed.job_id)
             else:
                 self._again(name, owed, failure)
 
     async def _try(self, owed: OwedCall) -> str | None:
         """Make one attempt. Returns the reason for a failure, or None."""
-        job = await self._jobs.get(owed.job_id)
+        job = await self.jobs.get(owed.job_id)
         if job is None or self._session is None:  # the job was erased
             return None
-        settings = self._settings
-        now = self._clock.now()
+        settings = self.settings
+        now = self.clock.now()
         call = hook_call(job, owed.hook, key=settings.key, now=now, url=settings.url)
         proxy = settings.proxies.to(owed.hook.url)
         try:
@@ -152,11 +146,11 @@ class WebhookCalls:
             return f"{type(error).__name__}{through(proxy)}"
 
     def _again(self, name: str, owed: OwedCall, failure: str) -> None:
-        pauses = self._settings.pauses_s
+        pauses = self.settings.pauses_s
         pause_s = pauses[min(owed.tries, len(pauses) - 1)]
-        if self._clock.now() + pause_s > owed.ended_at + END_S:
+        if self.clock.now() + pause_s > owed.ended_at + END_S:
             log.warning("job %d: giving up on its webhook at %s: %s", owed.job_id, name, failure)
-            self._settled(owed.job_id)
+            self.settled(owed.job_id)
             return
         log.info(
             "job %d: webhook call to %s failed (%s); retrying in %.0f s",

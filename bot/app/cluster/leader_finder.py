@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import KW_ONLY, dataclass, field
 
 from bot.app.cluster.protocol import NotTrusted, greet_holder
 from bot.app.cluster.queue_server import NotServing, QueueListener
@@ -21,23 +22,17 @@ NONE_HOLDS = "no process holds the queue"
 NOT_NOW = "does not serve the queue yet, or no longer"
 
 
+@dataclass(eq=False)
 class LeaderFinder:
     """Connects to the leader, and detects when another process becomes the leader."""
 
-    def __init__(
-        self,
-        roles: LeaseStore,
-        entrance: QueueListener,
-        call: Callable[[str], Awaitable[Wire]],
-        *,
-        look_every_s: float,
-    ) -> None:
-        self._roles = roles
-        self._entrance = entrance
-        self._call = call
-        self._look_every_s = look_every_s
-        self._epoch = 0
-        self._logged: str | None = None
+    roles: LeaseStore
+    entrance: QueueListener
+    call: Callable[[str], Awaitable[Wire]]
+    _: KW_ONLY
+    look_every_s: float
+    _epoch: int = field(default=0, init=False)
+    _logged: str | None = field(default=None, init=False)
 
     async def dial(self) -> Wire:
         """Connect to the leader. Raises `WireBroken`. Logs each cause once, until it changes."""
@@ -52,7 +47,7 @@ class LeaderFinder:
     async def moved(self) -> None:
         """Wait until the queue's epoch differs from that of the last connection."""
         while True:
-            await asyncio.sleep(self._look_every_s)
+            await asyncio.sleep(self.look_every_s)
             try:
                 holder = await self._row()
             except StoreError:
@@ -62,7 +57,7 @@ class LeaderFinder:
 
     async def _connected(self, holder: Leader) -> Wire:
         """Connect and authenticate. Raises `WireBroken`, `NotTrusted`, `StoreError`."""
-        secret = await self._roles.secret(QUEUE, holder.epoch)
+        secret = await self.roles.secret(QUEUE, holder.epoch)
         if secret is None:
             raise WireBroken(NONE_HOLDS)
         wire = await self._wire(holder)
@@ -83,9 +78,9 @@ class LeaderFinder:
 
     async def _wire(self, holder: Leader) -> Wire:
         try:
-            if holder.address == self._entrance.address:
-                return self._entrance.wire()
-            return await self._call(holder.address)
+            if holder.address == self.entrance.address:
+                return self.entrance.wire()
+            return await self.call(holder.address)
         except NotServing:
             raise WireBroken(f"{holder.holder} {NOT_NOW}") from None
         except WireBroken as error:
@@ -98,7 +93,7 @@ class LeaderFinder:
         return row
 
     async def _row(self) -> Leader | None:
-        return next((each for each in await self._roles.holders() if each.name == QUEUE), None)
+        return next((each for each in await self.roles.holders() if each.name == QUEUE), None)
 
     def _log_once(self, cause: str) -> None:
         if cause != self._logged:
