@@ -5,7 +5,7 @@ import logging
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from bot.config.config import Config
@@ -106,26 +106,20 @@ def log_as_before(_before: Config, _after: Config) -> None:
     """Leave logging unchanged."""
 
 
+@dataclass(frozen=True, eq=False)
 class Reloader:
     """Reloads the configuration, one reload at a time."""
 
-    def __init__(
-        self,
-        in_force: LiveConfig,
-        reread: Reread,
-        clock: Clock,
-        *,
-        log_as: LogAs,
-    ) -> None:
-        self._in_force = in_force
-        self._reread = reread
-        self._clock = clock
-        self._log_as = log_as
-        self._one_at_a_time = asyncio.Lock()
-        self._asked = asyncio.Event()
-        self._audits: list[AuditLog] = []
-        self._prepares: list[Prepare] = []
-        self._afterwards: list[Afterwards] = []
+    in_force: LiveConfig
+    reread: Reread
+    clock: Clock
+    _: KW_ONLY
+    log_as: LogAs
+    _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _asked: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _audits: list[AuditLog] = field(default_factory=list, init=False)
+    _prepares: list[Prepare] = field(default_factory=list, init=False)
+    _afterwards: list[Afterwards] = field(default_factory=list, init=False)
 
     def ask(self) -> None:
         """Request a reload, to be done by `run`. Safe in the loop's signal handlers."""
@@ -184,13 +178,13 @@ class Reloader:
             return outcome
 
     async def _reload(self) -> Reloaded:
-        before = self._in_force.config
-        new = await asyncio.to_thread(self._reread)
+        before = self.in_force.config
+        new = await asyncio.to_thread(self.reread)
         after = merged(before, new)
         commits = [await prepare(after) for prepare in tuple(self._prepares)]
         # From here on, nothing may fail and nothing is awaited.
-        self._log_as(before, after)
-        self._in_force.take(after)
+        self.log_as(before, after)
+        self.in_force.take(after)
         for commit in commits:
             commit()
         return Reloaded(
@@ -218,7 +212,7 @@ class Reloader:
         detail = ", ".join(outcome.applied)
         if len(detail) > _DETAIL_LIMIT:
             detail = f"{detail[:_DETAIL_LIMIT]}…"
-        at = self._clock.now()
+        at = self.clock.now()
         act = Act(at=at, actor=OPERATOR, action="reload", subject="configuration", detail=detail)
         try:
             await self._audits[-1].write(act)

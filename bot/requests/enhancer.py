@@ -7,6 +7,7 @@ never waits longer than its delay: without an answer by then, the original promp
 import asyncio
 import logging
 from collections.abc import Coroutine
+from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
@@ -27,30 +28,22 @@ from queueing.core.requests import Request
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Enhancer:
     """Requests better prompts for delayed images, videos and music, and releases these jobs."""
 
-    def __init__(
-        self,
-        *,
-        submitter: JobSubmitter,
-        jobs: JobReader,
-        deliveries: Deliveries,
-        erasure: JobEraser,
-        admission: AdmissionService,
-        clock: Clock,
-        chat_settings: ChatSettingsTable,
-    ) -> None:
-        self._submitter = submitter
-        self._jobs = jobs
-        self._deliveries = deliveries
-        self._erasure = erasure
-        self._admission = admission
-        self._clock = clock
-        self._chat_settings = chat_settings
-        self._held: asyncio.Queue[Job] = asyncio.Queue()
-        self._taken: set[int] = set()  # images in progress: a repeated call reports its image again
-        self._ends: dict[int, asyncio.Future[None]] = {}  # by image and by question
+    submitter: JobSubmitter
+    jobs: JobReader
+    deliveries: Deliveries
+    erasure: JobEraser
+    admission: AdmissionService
+    clock: Clock
+    chat_settings: ChatSettingsTable
+    _held: asyncio.Queue[Job] = field(default_factory=asyncio.Queue, init=False)
+    # images in progress: a repeated call reports its image again
+    _taken: set[int] = field(default_factory=set, init=False)
+    # by image and by question
+    _ends: dict[int, asyncio.Future[None]] = field(default_factory=dict, init=False)
 
     def on_event(self, event: Event) -> None:
         """Handle new delayed images, and the ends of awaited jobs."""
@@ -68,12 +61,12 @@ class Enhancer:
 
     def _is_held(self, job: Job) -> bool:
         waits = job.state is JobState.PENDING and job.attempt == 0
-        return waits and job.not_before > self._clock.now()
+        return waits and job.not_before > self.clock.now()
 
     async def run(self) -> None:
         """Serve until cancelled. Starts with what an earlier run left behind."""
         async with TaskGroup() as tasks:
-            left = await self._deliveries.unacknowledged(OWNER)
+            left = await self.deliveries.unacknowledged(OWNER)
             for question in left:
                 tasks.create_task(self._guarded(self._resume(question), question))
             # After a crash, a call that was not confirmed to its chat is delivered again.
@@ -96,29 +89,29 @@ class Enhancer:
 
     async def _resume(self, question: Job) -> None:
         """Resume a question of an earlier run, whatever has become of its image."""
-        image = await self._jobs.get(question.parent or 0)
+        image = await self.jobs.get(question.parent or 0)
         if image is None or image.state is not JobState.PENDING or image.attempt:
             await self._end(question)
         else:
             await self._see_through(image, question)
 
     async def _enhance(self, image: Job) -> None:
-        asked = await self._admission.ask_for_prompt(image)
+        asked = await self.admission.ask_for_prompt(image)
         if isinstance(asked, Job):
             await self._see_through(image, asked)
         elif asked is not None:
             log.info("job %d: its prompt is not improved: %s", image.id, asked)
-            await self._submitter.replace_request(image.id, image.request)
+            await self.submitter.replace_request(image.id, image.request)
 
     async def _see_through(self, image: Job, asked: Job) -> None:
         """Wait for the answer as long as the image may be delayed, then release the image."""
         await self._ended(image, asked)
-        current = await self._jobs.get(asked.id) or asked
+        current = await self.jobs.get(asked.id) or asked
         request = image.request
         if current.state is JobState.COMPLETED and isinstance(request, Made):
-            output = await self._jobs.output(current)
+            output = await self.jobs.output(current)
             request = self._acceptable(image, improved(request, output.text if output else ""))
-        amended = await self._submitter.replace_request(image.id, request)
+        amended = await self.submitter.replace_request(image.id, request)
         if amended is not None and request != image.request:
             log.info("job %d: its prompt was improved by job %d", image.id, asked.id)
         await self._end(current)
@@ -129,7 +122,7 @@ class Enhancer:
             origin = Origin.model_validate_json(image.reply_to)
         except ValidationError:
             return better
-        words = self._chat_settings.of(origin.platform, origin.places).words
+        words = self.chat_settings.of(origin.platform, origin.places).words
         return better if unwanted_word(words, said_in(better)) is None else image.request
 
     async def _ended(self, image: Job, asked: Job) -> None:
@@ -137,9 +130,9 @@ class Enhancer:
         end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ends[image.id] = self._ends[asked.id] = end
         try:
-            async with timeout(max(0.0, image.not_before - self._clock.now())):
+            async with timeout(max(0.0, image.not_before - self.clock.now())):
                 for job_id in (image.id, asked.id):  # it may have ended before `end` was registered
-                    current = await self._jobs.get(job_id)
+                    current = await self.jobs.get(job_id)
                     if current is None or current.state.final:
                         return
                 await end
@@ -150,10 +143,10 @@ class Enhancer:
 
     async def _end(self, asked: Job) -> None:
         """End a question that is no longer needed. If its image was deleted, delete it too."""
-        ended = await self._submitter.cancel(asked.id)
-        await self._deliveries.acknowledge(ended or asked)
-        if await self._jobs.get(asked.parent or 0) is None:
-            await self._erasure.forget(OWNER, frozenset({asked.id}))
+        ended = await self.submitter.cancel(asked.id)
+        await self.deliveries.acknowledge(ended or asked)
+        if await self.jobs.get(asked.parent or 0) is None:
+            await self.erasure.forget(OWNER, frozenset({asked.id}))
 
 
 def _resolve(end: asyncio.Future[None]) -> None:

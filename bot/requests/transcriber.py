@@ -6,6 +6,7 @@ resumed at the next start: the questions that are still held show what remains t
 
 import asyncio
 import logging
+from dataclasses import dataclass, field
 
 from bot.core.live_settings import ChatSettingsTable
 from bot.core.origin import origin_in
@@ -41,31 +42,25 @@ class Unheard(Exception):
         self.problem = why
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Transcriber:
     """Submits transcriptions, releases the questions that wait for them, and cleans up."""
 
-    def __init__(
-        self,
-        *,
-        submitter: JobSubmitter,
-        jobs: JobReader,
-        deliveries: Deliveries,
-        erasure: JobEraser,
-        admission: AdmissionService,
-        people: People,
-        chat_settings: ChatSettingsTable,
-    ) -> None:
-        self._submitter = submitter
-        self._jobs = jobs
-        self._deliveries = deliveries
-        self._erasure = erasure
-        self._admission = admission
-        self._people = people
-        self._chat_settings = chat_settings
-        self._news: asyncio.Queue[int] = asyncio.Queue()  # questions to serve
-        self._again: dict[int, bool] = {}  # questions being served, and whether to serve them again
-        self._wakes: dict[int, asyncio.Event] = {}  # questions that wait for a recording
-        self._made: dict[int, int] = {}  # open jobs made for questions, with their question
+    submitter: JobSubmitter
+    jobs: JobReader
+    deliveries: Deliveries
+    erasure: JobEraser
+    admission: AdmissionService
+    people: People
+    chat_settings: ChatSettingsTable
+    # questions to serve
+    _news: asyncio.Queue[int] = field(default_factory=asyncio.Queue, init=False)
+    # questions being served, and whether to serve them again
+    _again: dict[int, bool] = field(default_factory=dict, init=False)
+    # questions that wait for a recording
+    _wakes: dict[int, asyncio.Event] = field(default_factory=dict, init=False)
+    # open jobs made for questions, with their question
+    _made: dict[int, int] = field(default_factory=dict, init=False)
 
     def on_event(self, event: Event) -> None:
         """Handle new questions, and the ends of all jobs that belong to one. Never blocks."""
@@ -104,8 +99,8 @@ class Transcriber:
     async def _begin(self) -> None:
         while True:
             try:
-                left = await self._deliveries.unacknowledged(recordings.OWNER)
-                held = await self._jobs.held_jobs()
+                left = await self.deliveries.unacknowledged(recordings.OWNER)
+                held = await self.jobs.held_jobs()
             except StoreError as error:
                 log.warning("cannot read the recordings of an earlier run: %s", error)
                 await asyncio.sleep(AGAIN_S)
@@ -135,14 +130,14 @@ class Transcriber:
         del self._again[question]
 
     async def _serve(self, number: int) -> None:
-        question = await self._jobs.get(number)
+        question = await self.jobs.get(number)
         if question is not None and recordings.unheard(question):
             wake = self._wakes[number] = asyncio.Event()
             try:
                 await self._write_down(question, wake)
             except Unheard as why:
                 log.info("job %d: %s", number, why)
-                await self._submitter.give_up(number, why.problem)
+                await self.submitter.give_up(number, why.problem)
             finally:
                 del self._wakes[number]
         await self._clear_up(number)
@@ -163,16 +158,16 @@ class Transcriber:
                     return
                 heard.append(text)
             await self._release(current, heard)
-            current = await self._jobs.get(question.id)  # a late part may have arrived
+            current = await self.jobs.get(question.id)  # a late part may have arrived
 
     async def _transcript_of(self, question: Job, place: int, wake: asyncio.Event) -> str | None:
         """Return a recording's transcript; None if its question ends first. Raises `Unheard`."""
         while True:
             wake.clear()
-            current = await self._jobs.get(question.id)
+            current = await self.jobs.get(question.id)
             if current is None or not current.held:
                 return None
-            made = await self._jobs.find(recordings.writing_key(question.id, place))
+            made = await self.jobs.find(recordings.writing_key(question.id, place))
             if made is None:
                 made = await self._accepted(question, place)
             if made is not None and made.state.final:
@@ -184,9 +179,9 @@ class Transcriber:
 
         Raises `Unheard`.
         """
-        sound = (await self._jobs.inputs(question) or ())[place]
-        person = await self._people.get(question.owner)
-        outcome = await self._admission.write_down(person, question, place, sound)
+        sound = (await self.jobs.inputs(question) or ())[place]
+        person = await self.people.get(question.owner)
+        outcome = await self.admission.write_down(person, question, place, sound)
         if isinstance(outcome, Job):
             self._note(outcome)
             return outcome
@@ -201,7 +196,7 @@ class Transcriber:
             raise Unheard(
                 problem(ProblemKind.UNHEARD, cause=made.error or problem(ProblemKind.UNABLE).code())
             )
-        output = await self._jobs.output(made) if made.state is JobState.COMPLETED else None
+        output = await self.jobs.output(made) if made.state is JobState.COMPLETED else None
         if output is None:
             raise Unheard(problem(ProblemKind.UNHEARD, cause=problem(ProblemKind.STOPPED).code()))
         return recordings.words_of(output.text)
@@ -215,13 +210,13 @@ class Transcriber:
             raise Unheard(problem(ProblemKind.NOTHING_SAID))
         origin, reply_to = origin_in(question.reply_to), None
         if origin is not None:
-            words = self._chat_settings.of(origin.platform, origin.places).words
+            words = self.chat_settings.of(origin.platform, origin.places).words
             if (unwanted := unwanted_word(words, heard)) is not None:
                 raise Unheard(problem(ProblemKind.UNWANTED, word=unwanted))
             if recordings.is_cut(heard):
                 reply_to = origin.model_copy(update={"cut_recording": True}).model_dump_json()
         asked = recordings.asked(request, heard)
-        await self._submitter.replace_request(
+        await self.submitter.replace_request(
             question.id, asked, reply_to=reply_to, version=question.version
         )
 
@@ -232,17 +227,17 @@ class Transcriber:
 
         If the question was deleted, delete them too.
         """
-        question = await self._jobs.get(number)
-        for made in await self._deliveries.unacknowledged(recordings.OWNER):
+        question = await self.jobs.get(number)
+        for made in await self.deliveries.unacknowledged(recordings.OWNER):
             if made.parent != number:
                 continue
             if not made.state.final and _needed(made, question):
                 self._made[made.id] = number
                 continue
-            ended = await self._submitter.cancel(made.id)
-            await self._deliveries.acknowledge(ended or made)
-            if await self._jobs.get(number) is None:
-                await self._erasure.forget(recordings.OWNER, frozenset({made.id}))
+            ended = await self.submitter.cancel(made.id)
+            await self.deliveries.acknowledge(ended or made)
+            if await self.jobs.get(number) is None:
+                await self.erasure.forget(recordings.OWNER, frozenset({made.id}))
 
 
 def _needed(made: Job, question: Job | None) -> bool:

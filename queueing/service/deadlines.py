@@ -13,7 +13,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from queueing.core.concurrency import timeout
@@ -239,27 +239,19 @@ LOOK_MOST_S = 600.0
 _COMING = (None, JobEvent.RETRY, JobEvent.RELEASE)
 
 
+@dataclass(kw_only=True, eq=False)
 class DeadlineWatcher:
     """Acts when jobs expire, and when they must start to meet their deadline."""
 
-    def __init__(
-        self,
-        *,
-        jobs: JobStore,
-        submitter: LocalJobSubmitter,
-        admin: LocalQueueAdmin,
-        later: DeferredJobs,
-        urgency: Slack,
-        clock: Clock,
-    ) -> None:
-        self._jobs = jobs
-        self._submitter = submitter
-        self._admin = admin
-        self._later = later
-        self._urgency = urgency
-        self._clock = clock
-        self._awake = asyncio.Event()
-        self._order: list[int] = []  # ids of urgent jobs, in the order they were moved first
+    jobs: JobStore
+    submitter: LocalJobSubmitter
+    admin: LocalQueueAdmin
+    later: DeferredJobs
+    urgency: Slack
+    clock: Clock
+    _awake: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    # ids of urgent jobs, in the order they were moved first
+    _order: list[int] = field(default_factory=list, init=False)
 
     def on_event(self, event: Event) -> None:
         """Check again when a job with a deadline arrives, or returns to its queue."""
@@ -281,42 +273,42 @@ class DeadlineWatcher:
                 await asyncio.sleep(pause_s(failures))
                 continue
             failures = 0
-            rest_s = None if next_at is None else max(0.0, next_at - self._clock.now())
+            rest_s = None if next_at is None else max(0.0, next_at - self.clock.now())
             with suppress(TimeoutError):
                 async with timeout(rest_s):
                     await self._awake.wait()
 
     async def _look(self) -> float | None:
         """Act on what is due. Returns when to check again, None if no job has a deadline."""
-        if doubt_of(self._clock) is not None:
-            return self._clock.now() + LOOK_S
-        for job in await self._jobs.expired(self._clock.now()):
-            waited = round((self._clock.now() - job.queued_at) / 60)
+        if doubt_of(self.clock) is not None:
+            return self.clock.now() + LOOK_S
+        for job in await self.jobs.expired(self.clock.now()):
+            waited = round((self.clock.now() - job.queued_at) / 60)
             log.info("job %d: waited %d min without starting", job.id, waited)
-            await self._submitter.give_up(job.id, problem(ProblemKind.WAITED, minutes=waited))
+            await self.submitter.give_up(job.id, problem(ProblemKind.WAITED, minutes=waited))
         urged_at = await self._urge()
-        moments = [at for at in (await self._jobs.next_expiry(), urged_at) if at is not None]
+        moments = [at for at in (await self.jobs.next_expiry(), urged_at) if at is not None]
         return min(moments, default=None)
 
     async def _urge(self) -> float | None:
         """Move jobs that must start now to the front. Returns when to check again."""
-        dated = [job for job in await self._jobs.dated() if not job.held]
-        urged = self._later.urged
+        dated = [job for job in await self.jobs.dated() if not job.held]
+        urged = self.later.urged
         urged &= {job.id for job in dated}
         if all(job.id in urged for job in dated):
             return None
-        spares = await self._urgency.spares(dated)
+        spares = await self.urgency.spares(dated)
         urged |= {job_id for job_id, spare_s in spares.items() if spare_s <= 0}
         await self._put_first([job for job in dated if job.id in urged])
         left_s = [spare_s for job_id, spare_s in spares.items() if job_id not in urged]
         if not left_s:
             return None
-        return self._clock.now() + min(LOOK_MOST_S, max(LOOK_S, min(left_s) / 2))
+        return self.clock.now() + min(LOOK_MOST_S, max(LOOK_S, min(left_s) / 2))
 
     async def _put_first(self, jobs: Sequence[Job]) -> None:
         """Move jobs before all others of their queues, in this order."""
         order = [job.id for job in jobs]
         if order != [job_id for job_id in self._order if job_id in set(order)]:
             for job_id in reversed(order):
-                await self._admin.move_first(job_id)
+                await self.admin.move_first(job_id)
         self._order = order

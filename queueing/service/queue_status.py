@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf
 
 from queueing.core.jobs import LATER, Job, JobState, StartOrder
@@ -137,44 +137,31 @@ class _Queue:
         return "needs-loading" if reason and reason.why in WAITS_FOR_MEMORY else "pending"
 
 
+@dataclass(kw_only=True, eq=False)
 class LocalQueueStatus:
     """Answers questions about the queue, from memory except for positions and queues."""
 
-    def __init__(
-        self,
-        *,
-        jobs: JobStore,
-        queues: FairQueues,
-        fleet: Fleet,
-        router: Scheduler,
-        eta: Estimator,
-        times: LearnedTimes,
-        clock: Clock,
-        weights: Mapping[str, int],
-        promises: Promises,
-        later: DeferredJobs,
-    ) -> None:
-        self._jobs = jobs
-        self._queues = queues
-        self._fleet = fleet
-        self._router = router
-        self._eta = eta
-        self._times = times
-        self._clock = clock
-        self._weights = weights
-        self._promises = promises
-        self._later = later
-        self._shown = ShownEstimates()
+    jobs: JobStore
+    queues: FairQueues
+    fleet: Fleet
+    router: Scheduler
+    eta: Estimator
+    times: LearnedTimes
+    clock: Clock
+    weights: Mapping[str, int]
+    promises: Promises
+    later: DeferredJobs
+    _shown: ShownEstimates = field(default_factory=ShownEstimates, init=False)
 
     def weigh(self, weights: Mapping[str, int]) -> None:
         """Change the lane weights used to calculate positions."""
-        self._weights = weights
+        self.weights = weights
 
     # ------------------------------------------------------------ jobs
 
     async def decided(self, jobs: Sequence[Job]) -> None:
         """Wait, at most half a second, until each new job runs or has a reason to wait."""
-        await self._router.decided.about(jobs)
+        await self.router.decided.about(jobs)
 
     async def standings(self, jobs: Sequence[Job]) -> Mapping[int, Standing]:
         """Return the status of each job, by id, without waiting for a decision.
@@ -186,14 +173,14 @@ class LocalQueueStatus:
         if not waiting:
             return {job.id: self._standing(job) for job in jobs}
         ids = [job.id for job in waiting]
-        positions = await self._queues.positions(ids)
+        positions = await self.queues.positions(ids)
         queued = [
             (job, positions[job.id]) for job in waiting if job.id in positions and not job.held
         ]
-        await self._eta.refresh(queued)
+        await self.eta.refresh(queued)
         # Nothing but memory is read from here on, so places, reasons and times are of one moment.
-        positions = await self._queues.positions(ids)
-        turns = await self._queues.turns(ids, begun=self._fleet.jobs.slots.keys())
+        positions = await self.queues.positions(ids)
+        turns = await self.queues.turns(ids, begun=self.fleet.jobs.slots.keys())
         counts = {job.model: turns[job.id].lanes for job in waiting if job.id in turns}
         queues = {name: self._queue(name, counts) for name in {job.model for job in waiting}}
         return {
@@ -208,29 +195,29 @@ class LocalQueueStatus:
     async def _refreshed(self, job: Job) -> Job:
         """Return the newest state of a job. Entering its queue causes no event, for example."""
         if (
-            slot := self._fleet.jobs.slots.get(job.id)
+            slot := self.fleet.jobs.slots.get(job.id)
         ) is not None and slot.job.version > job.version:
             return slot.job
         if job.seq is not None or job.state is not JobState.PENDING:
             return job
-        return await self._jobs.get(job.id) or job
+        return await self.jobs.get(job.id) or job
 
     def _standing(self, job: Job) -> Standing:
         running = job.state is JobState.PROCESSING
-        outlook = self._eta.of_running(job) if running else None
+        outlook = self.eta.of_running(job) if running else None
         ends = None if outlook is None else self._promised(job, outlook.ends)
         return Standing(job=job, shown=job.state.value, ends=ends)
 
     def _queue(self, model: str, counts: Mapping[str, Mapping[str, int]]) -> _Queue:
-        if model in self._fleet.catalog.models:
-            reason = self._router.plan.reasons.get(model)
+        if model in self.fleet.catalog.models:
+            reason = self.router.plan.reasons.get(model)
         else:  # it or its server was removed from the configuration
             reason = Reason(why=WaitCause.OFFLINE, model=model)
-        spent = self._router.plan.lane_spent
+        spent = self.router.plan.lane_spent
         return _Queue(
             reason=reason,
-            ready=any(c.residency is Residency.READY for c in self._fleet.copies.of(model)),
-            lanes=competing(model, self._startable(model, counts), spent, self._weights),
+            ready=any(c.residency is Residency.READY for c in self.fleet.copies.of(model)),
+            lanes=competing(model, self._startable(model, counts), spent, self.weights),
         )
 
     def _startable(self, model: str, counts: Mapping[str, Mapping[str, int]]) -> Mapping[str, int]:
@@ -239,7 +226,7 @@ class LocalQueueStatus:
         Deferred jobs count only if the planner sees them.
         """
         lanes = counts.get(model, {})
-        view = self._router.latest.models.get(model) if self._router.latest else None
+        view = self.router.latest.models.get(model) if self.router.latest else None
         seen = [queue.count for queue in view.waiting if queue.lane == LATER] if view else []
         return {**lanes, LATER: sum(seen)} if LATER in lanes else lanes
 
@@ -249,8 +236,8 @@ class LocalQueueStatus:
         reason = queue.reason
         if (
             job.lane == LATER
-            and job.id not in self._fleet.jobs.slots
-            and not self._later.is_shown(job)
+            and job.id not in self.fleet.jobs.slots
+            and not self.later.is_shown(job)
         ):
             reason = Reason(why=WaitCause.LATER, model=job.model, until=job.due_at)
             return Standing(job=job, shown="pending", reason=reason)
@@ -258,14 +245,14 @@ class LocalQueueStatus:
             return Standing(
                 job=job, shown="pending", reason=Reason(why=WaitCause.HELD, model=job.model)
             )
-        if job.id in self._fleet.jobs.slots:  # its start is being stored
+        if job.id in self.fleet.jobs.slots:  # its start is being stored
             reason = Reason(why=WaitCause.STARTING, model=job.model)
-        elif job.sendings and job.not_before > self._clock.now():
+        elif job.sendings and job.not_before > self.clock.now():
             until = job.not_before
             reason = Reason(why=WaitCause.RETRY_PAUSE, model=job.model, until=until)
         outlook = None
         if in_lane is not None and not is_open_ended(reason):
-            outlook = self._eta.of_waiting(job, in_lane)
+            outlook = self.eta.of_waiting(job, in_lane)
         ends = None
         if not is_open_ended(reason):
             ends = self._promised(job, None if outlook is None else outlook.ends)
@@ -287,19 +274,19 @@ class LocalQueueStatus:
 
     def _is_late(self, job: Job, done_at: float, reason: Reason | None) -> bool:
         """Whether a job may miss its deadline."""
-        snapshot = self._router.latest
+        snapshot = self.router.latest
         if reason is not None and reason.why in _TAKES_TURNS and snapshot is not None:
             model = snapshot.models.get(job.model)
             known = () if model is None else sites(snapshot, model)
-            done_at = surely_done_at(done_at, self._clock.now(), known)
+            done_at = surely_done_at(done_at, self.clock.now(), known)
         return job.due_at is not None and done_at > job.due_at
 
     def _promised(self, job: Job, fresh: Estimate | None) -> Estimate | None:
         """Return the end of a job as shown to people; the first range is kept as a promise."""
-        now = self._clock.now()
+        now = self.clock.now()
         ends = self._shown.of((job.id, job.state), fresh, now)
         if ends is not None:
-            self._promises.tell(job.id, ends, now)
+            self.promises.tell(job.id, ends, now)
         return ends
 
     # ------------------------------------------------------------ models, servers, hosts
@@ -308,15 +295,15 @@ class LocalQueueStatus:
         """Return the present state of models, servers and hosts."""
         return StatusReport(
             models=self._models(),
-            backends=backend_statuses(self._fleet),
-            hosts=host_statuses(self._fleet),
-            paused=self._fleet.rests.paused,
-            running=tuple(self._running(slot) for slot in self._fleet.jobs.slots.values()),
+            backends=backend_statuses(self.fleet),
+            hosts=host_statuses(self.fleet),
+            paused=self.fleet.rests.paused,
+            running=tuple(self._running(slot) for slot in self.fleet.jobs.slots.values()),
         )
 
     def _running(self, slot: Slot) -> RunningStatus:
         job = replace(slot.job, state=JobState.PROCESSING)
-        outlook = self._eta.of_running(job)
+        outlook = self.eta.of_running(job)
         fresh = None if outlook is None else outlook.ends
         return RunningStatus(
             job_id=job.id,
@@ -324,21 +311,21 @@ class LocalQueueStatus:
             backend=slot.backend,
             owner=job.owner,
             began_at=slot.began_at,
-            ends=self._shown.look_up((job.id, job.state), fresh, self._clock.now()),
+            ends=self._shown.look_up((job.id, job.state), fresh, self.clock.now()),
             fraction=slot.fraction,
         )
 
     def _models(self) -> tuple[ModelStatus, ...]:
-        self._eta.look()
-        running = Counter(slot.job.model for slot in self._fleet.jobs.slots.values())
-        return tuple(self._model(spec, running) for spec in self._fleet.catalog.models.values())
+        self.eta.look()
+        running = Counter(slot.job.model for slot in self.fleet.jobs.slots.values())
+        return tuple(self._model(spec, running) for spec in self.fleet.catalog.models.values())
 
     def _why_rests(self, spec: ModelSpec) -> Reason | None:
         """Return why a model without waiting jobs could not start one: all its hosts rest."""
-        hosts_of = self._fleet.catalog.hosts_of
-        up = [name for name in self._fleet.serving(spec) if self._fleet.health.of(name).up]
+        hosts_of = self.fleet.catalog.hosts_of
+        up = [name for name in self.fleet.serving(spec) if self.fleet.health.of(name).up]
         found = [
-            next((r for host in hosts_of[name] if (r := self._fleet.rests.why(host))), None)
+            next((r for host in hosts_of[name] if (r := self.fleet.rests.why(host))), None)
             for name in up
         ]
         rests = [reason for reason in found if reason is not None]
@@ -348,22 +335,22 @@ class LocalQueueStatus:
 
     def _model(self, spec: ModelSpec, running: Mapping[str, int]) -> ModelStatus:
         reason, there = (
-            self._router.plan.reasons.get(spec.name),
-            copy_statuses(self._fleet, spec.name),
+            self.router.plan.reasons.get(spec.name),
+            copy_statuses(self.fleet, spec.name),
         )
-        service = self._times.durations.typical_service(spec, "")
+        service = self.times.durations.typical_service(spec, "")
         return ModelStatus(
             name=spec.name,
-            waiting=self._router.waiting(spec.name),
+            waiting=self.router.waiting(spec.name),
             running=running.get(spec.name, 0),
             copies=there,
             reason=reason or self._why_rests(spec),
             service_s=service.median_s if service.samples else None,
-            next_ends=self._eta.of_next(spec),
-            vram_mb=self._fleet.memory.known_vram_mb(spec),
-            paused=self._fleet.rests.paused.stops_model(spec.name),
-            troubles=self._fleet.load_failures.troubles(spec.name),
-            oldest_at=self._router.oldest_at(spec.name),
-            lanes=self._router.lanes(spec.name),
+            next_ends=self.eta.of_next(spec),
+            vram_mb=self.fleet.memory.known_vram_mb(spec),
+            paused=self.fleet.rests.paused.stops_model(spec.name),
+            troubles=self.fleet.load_failures.troubles(spec.name),
+            oldest_at=self.router.oldest_at(spec.name),
+            lanes=self.router.lanes(spec.name),
             readiness=readiness(there, reason),
         )

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Protocol
 
@@ -117,24 +117,17 @@ class WaitLimits:
     wait_s: float = 1800.0
 
 
+@dataclass(eq=False)
 class AnswerSender:
     """Sends the answers of jobs to their callers."""
 
-    def __init__(
-        self,
-        runs: Runs,
-        outputs: JobReader,
-        submitter: JobSubmitter,
-        patience: WaitLimits,
-        attendance: Attendance,
-    ) -> None:
-        self.runs = runs
-        self._outputs = outputs
-        self._submitter = submitter
-        self.patience = patience
-        self.attendance = attendance
-        self._turns = DownloadSlots()
-        self._tasks: TaskGroup | None = None
+    runs: Runs
+    outputs: JobReader
+    submitter: JobSubmitter
+    patience: WaitLimits
+    attendance: Attendance
+    _turns: DownloadSlots = field(default_factory=DownloadSlots, init=False)
+    _tasks: TaskGroup | None = field(default=None, init=False)
 
     async def run(self) -> None:
         """Run the tasks that outlive their callers, until cancelled."""
@@ -207,7 +200,7 @@ class AnswerSender:
         """Cancel the job of an answer that broke off after its first part. Returns the error."""
         if self.runs.stopping:
             return stopping(job)
-        await self._submitter.cancel(job.id)
+        await self.submitter.cancel(job.id)
         return lost()
 
     async def _stuck(self, run: Run, writer: Writer) -> bytes | None:
@@ -299,7 +292,7 @@ class AnswerSender:
         reason = run.stuck
         if reason is None or run.left:
             return
-        job = await self._submitter.cancel(run.job.id)
+        job = await self.submitter.cancel(run.job.id)
         if job is None or job.state is JobState.CANCELLED:
             raise cannot_start(reason)
         run.change(job)
@@ -317,7 +310,7 @@ class AnswerSender:
         if output is None or _is_large(output):
             output = output if self._turns.are_free(job.owner) else None
             await take_turn(self._turns, job)
-        output = output or await self._outputs.output(job)
+        output = output or await self.outputs.output(job)
         if output is None:
             raise gone(job)
         return output
@@ -346,7 +339,7 @@ class AnswerSender:
             try:
                 if not await self.attendance.give_up(job):
                     return
-                await self._submitter.cancel(job.id)
+                await self.submitter.cancel(job.id)
             except StoreError as error:
                 log.warning("job %d lost its caller but cannot be cancelled yet: %s", job.id, error)
                 await asyncio.sleep(LOOK_EVERY_S)
