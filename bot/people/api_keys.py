@@ -106,53 +106,34 @@ class ApiKeys:
 
     async def by_secret(self, secret: str) -> ApiKey | None:
         """Return the key with this secret, even if expired. Returns None if unknown or revoked."""
-        wanted = digest(secret)
-
-        def query(connection: Connection) -> ApiKey | None:
-            row = connection.execute(sql.KEY_BY_DIGEST, (wanted,)).fetchone()
-            return None if row is None else _key(row)
-
-        return await self._database.read(query)
+        row = await self._database.row(sql.KEY_BY_DIGEST, (digest(secret),))
+        return None if row is None else _key(row)
 
     async def used(self, key: ApiKey, now: float) -> None:
         """Record the use of a key, at most once a minute. Idempotent."""
         if key.used_at is not None and now - key.used_at < USED_EVERY_S:
             return
-        await self._database.write(
-            lambda connection: connection.execute(sql.NOTE_KEY_USED, (now, key.id, now))
-        )
+        await self._database.execute(sql.NOTE_KEY_USED, (now, key.id, now))
 
     async def listed(self, user: str) -> list[ApiKey]:
         """Return a person's keys, oldest first."""
-
-        def query(connection: Connection) -> list[ApiKey]:
-            return [_key(row) for row in connection.execute(sql.KEYS_OF, (user,))]
-
-        return await self._database.read(query)
+        return [_key(row) for row in await self._database.rows(sql.KEYS_OF, (user,))]
 
     async def services(self) -> list[ApiKey]:
         """Return the keys of all services, oldest first."""
-
-        def query(connection: Connection) -> list[ApiKey]:
-            return [_key(row) for row in connection.execute(sql.SERVICE_KEYS)]
-
-        return await self._database.read(query)
+        return [_key(row) for row in await self._database.rows(sql.SERVICE_KEYS)]
 
     async def revoke(self, user: str, number: int) -> bool:
         """Revoke a person's key at once. Returns False if there is no key with this number."""
-
-        def change(connection: Connection) -> bool:
-            return connection.execute(sql.REVOKE_KEY, (number, user)).rowcount > 0
-
-        return await self._database.write(change)
+        return await self._database.write(
+            lambda connection: connection.execute(sql.REVOKE_KEY, (number, user)).rowcount > 0
+        )
 
     async def revoke_all(self, user: str) -> int:
         """Revoke all of a person's keys and return their number. Idempotent."""
-
-        def change(connection: Connection) -> int:
-            return connection.execute(sql.REVOKE_KEYS_OF, (user,)).rowcount
-
-        return await self._database.write(change)
+        return await self._database.write(
+            lambda connection: connection.execute(sql.REVOKE_KEYS_OF, (user,)).rowcount
+        )
 
 
 def service_of(user: str) -> str | None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from bot.people import sql
-from queueing.store.sql.database import Connection, Database
+from queueing.store.sql.database import Database
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,22 +25,13 @@ class AuditLog:
 
     async def write(self, act: Act) -> None:
         """Record an action. Durable on return."""
-
-        def change(connection: Connection) -> None:
-            connection.execute(
-                sql.ADD_ACT, (act.at, act.actor, act.action, act.subject, act.detail)
-            )
-
-        await self._database.write(change)
+        await self._database.execute(
+            sql.ADD_ACT, (act.at, act.actor, act.action, act.subject, act.detail)
+        )
 
     async def newest(self, limit: int) -> list[Act]:
         """Return the newest entries, newest first."""
-
-        def query(connection: Connection) -> list[Act]:
-            rows = connection.execute(sql.NEWEST_ACTS, (limit,))
-            return [
-                Act(at=row[0], actor=row[1], action=row[2], subject=row[3], detail=row[4])
-                for row in rows
-            ]
-
-        return await self._database.read(query)
+        return [
+            Act(at=row[0], actor=row[1], action=row[2], subject=row[3], detail=row[4])
+            for row in await self._database.rows(sql.NEWEST_ACTS, (limit,))
+        ]

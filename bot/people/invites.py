@@ -115,11 +115,7 @@ class Invites:
 
     async def uninvite(self, person: WebPerson) -> None:
         """Withdraw an invitation. Its link and its open pages stop working. Idempotent."""
-
-        def change(connection: Connection) -> None:
-            connection.execute(sql.UNINVITE, (person.id,))
-
-        await self._database.write(change)
+        await self._database.execute(sql.UNINVITE, (person.id,))
         self._apply(self._without(person))
 
     async def _read(self) -> Iterable[WebPerson]:

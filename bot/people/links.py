@@ -18,7 +18,7 @@ from bot.people import sql
 from bot.people.people import People
 from queueing.core.jobs import Job
 from queueing.core.ports import Clock
-from queueing.store.sql.database import Connection, Database
+from queueing.store.sql.database import Database
 
 
 class LinkEnds:
@@ -29,20 +29,12 @@ class LinkEnds:
 
     async def end(self, job_id: int) -> None:
         """Revoke a job's links by raising its count. Does nothing if there is no such job."""
-
-        def change(connection: Connection) -> None:
-            connection.execute(sql.END_LINKS, (job_id,))
-
-        await self._database.write(change)
+        await self._database.execute(sql.END_LINKS, (job_id,))
 
     async def of(self, job_id: int) -> int:
         """Return how often a job's links were revoked."""
-
-        def query(connection: Connection) -> int:
-            row = connection.execute(sql.LINK_ENDS, (job_id,)).fetchone()
-            return 0 if row is None else int(row[0])
-
-        return await self._database.read(query)
+        row = await self._database.row(sql.LINK_ENDS, (job_id,))
+        return 0 if row is None else int(row[0])
 
 
 _KEY = "links.key"

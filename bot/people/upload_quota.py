@@ -66,9 +66,7 @@ class ReceivedBytes:
         if entry is None:
             return
         try:
-            await self._database.write(
-                lambda connection: connection.execute(sql.DROP_RECEIVED, (entry,))
-            )
+            await self._database.execute(sql.DROP_RECEIVED, (entry,))
         except StoreError as error:
             log.warning("files that were not stored count against the hourly limit: %s", error)
 

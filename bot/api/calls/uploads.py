@@ -70,12 +70,8 @@ class Uploads:
 
     async def get(self, user: str, name: str, now: float) -> Upload | None:
         """Return a person's file by id, or None if it does not exist or has expired."""
-
-        def query(connection: Connection) -> Upload | None:
-            row = connection.execute(sql.UPLOAD, (name, user, now)).fetchone()
-            return None if row is None else _upload(row)
-
-        return await self._database.read(query)
+        row = await self._database.row(sql.UPLOAD, (name, user, now))
+        return None if row is None else _upload(row)
 
     async def file(self, user: str, name: str, now: float) -> File | None:
         """Return a person's file with its content, or None if it does not exist or has expired."""
@@ -102,17 +98,13 @@ class Uploads:
 
     async def delete(self, user: str, name: str) -> bool:
         """Delete a person's file. Returns False if it did not exist."""
-
-        def change(connection: Connection) -> bool:
-            return connection.execute(sql.DELETE_UPLOAD, (name, user)).rowcount > 0
-
-        return await self._database.write(change)
+        return await self._database.write(
+            lambda connection: connection.execute(sql.DELETE_UPLOAD, (name, user)).rowcount > 0
+        )
 
     async def expire(self, now: float) -> None:
         """Delete expired files. Idempotent."""
-        await self._database.write(
-            lambda connection: connection.execute(sql.EXPIRE_UPLOADS, (now,))
-        )
+        await self._database.execute(sql.EXPIRE_UPLOADS, (now,))
 
 
 def new_name() -> str:

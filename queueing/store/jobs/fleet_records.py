@@ -1,13 +1,17 @@
 """Stores what the queue knows apart from its jobs: pauses, learned times, model sizes, copies."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from functools import partial
+from operator import attrgetter
 
 from queueing.core.status import Pauses
 from queueing.forecast.calibration import Score
 from queueing.forecast.durations import LearnedDuration
 from queueing.store.jobs import queries
 from queueing.store.sql.database import Connection, Database
+
+_LEARNED = tuple(each.name for each in fields(LearnedDuration))
 
 
 class FleetRecords:
@@ -26,31 +30,38 @@ class FleetRecords:
 
     async def learned(self) -> list[LearnedDuration]:
         """Return all learned durations."""
-        return await self._database.read(_learned)
+        rows = await self._database.rows(queries.LEARNED)
+        return [LearnedDuration(**dict(zip(_LEARNED, row, strict=True))) for row in rows]
 
     async def learn(self, learned: Sequence[LearnedDuration]) -> None:
         """Insert or replace learned durations."""
-        await self._database.write(partial(_learn, learned=learned))
+        rows = [attrgetter(*_LEARNED)(each) for each in learned]
+        await self._database.executemany(queries.LEARN, rows)
 
     async def scores(self) -> list[Score]:
         """Return the latest scores of estimates."""
-        return await self._database.read(_scores)
+        return [
+            Score(category=category, slot=slot, number=number, value=value)
+            for category, slot, number, value in await self._database.rows(queries.SCORES)
+        ]
 
     async def note_scores(self, scores: Sequence[Score]) -> None:
         """Store scores of estimates."""
-        await self._database.write(partial(_note_scores, scores=scores))
+        rows = [(each.category, each.slot, each.number, each.value) for each in scores]
+        await self._database.executemany(queries.NOTE_SCORE, rows)
 
     async def sizes(self) -> Mapping[str, int]:
         """Return the measured memory of models, in MB."""
-        return await self._database.read(_sizes)
+        return dict(await self._database.rows(queries.SIZES))
 
     async def note_sizes(self, sizes: Mapping[str, int]) -> None:
         """Insert or replace the measured memory of these models, in MB."""
-        await self._database.write(partial(_note_sizes, sizes=sizes))
+        await self._database.executemany(queries.NOTE_SIZE, list(sizes.items()))
 
     async def residency(self) -> list[tuple[str, str, bool]]:
         """Return the stored copies as (model, backend, pinned)."""
-        return await self._database.read(_residency)
+        rows = await self._database.rows(queries.RESIDENCY)
+        return [(model, backend, bool(pinned)) for model, backend, pinned in rows]
 
     async def note_residency(self, copies: Sequence[tuple[str, str, str, str, bool]]) -> None:
         """Replace all stored copies: (host, backend, model, residency, pinned)."""
@@ -75,58 +86,6 @@ def _note_paused(connection: Connection, paused: Pauses) -> None:
     connection.executemany(queries.NOTE_PAUSE, rows)
     connection.execute(queries.FORGET_AWAKE)
     connection.executemany(queries.NOTE_AWAKE, sorted(paused.awake.items()))
-
-
-def _learned(connection: Connection) -> list[LearnedDuration]:
-    return [
-        LearnedDuration(
-            kind=kind,
-            model=model,
-            host=host,
-            size=size,
-            samples=samples,
-            median_s=median_s,
-            spread_s=spread_s,
-        )
-        for kind, model, host, size, samples, median_s, spread_s in connection.execute(
-            queries.LEARNED
-        )
-    ]
-
-
-def _learn(connection: Connection, learned: Sequence[LearnedDuration]) -> None:
-    connection.executemany(
-        queries.LEARN,
-        [
-            (one.kind, one.model, one.host, one.size, one.samples, one.median_s, one.spread_s)
-            for one in learned
-        ],
-    )
-
-
-def _scores(connection: Connection) -> list[Score]:
-    return [
-        Score(category=category, slot=slot, number=number, value=value)
-        for category, slot, number, value in connection.execute(queries.SCORES)
-    ]
-
-
-def _note_scores(connection: Connection, scores: Sequence[Score]) -> None:
-    rows = [(each.category, each.slot, each.number, each.value) for each in scores]
-    connection.executemany(queries.NOTE_SCORE, rows)
-
-
-def _sizes(connection: Connection) -> Mapping[str, int]:
-    return dict(connection.execute(queries.SIZES).fetchall())
-
-
-def _note_sizes(connection: Connection, sizes: Mapping[str, int]) -> None:
-    connection.executemany(queries.NOTE_SIZE, sizes.items())
-
-
-def _residency(connection: Connection) -> list[tuple[str, str, bool]]:
-    rows = connection.execute(queries.RESIDENCY)
-    return [(model, backend, bool(pinned)) for model, backend, pinned in rows]
 
 
 def _note_residency(

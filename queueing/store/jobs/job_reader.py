@@ -38,12 +38,8 @@ class StoredFiles:
 
     async def head(self, job_id: int, number: int) -> ResultFile | None:
         """Return a file's properties, or None if it does not exist or has been removed."""
-
-        def query(connection: Connection) -> ResultFile | None:
-            row = connection.execute(queries.RESULT_HEAD, (job_id, number)).fetchone()
-            return None if row is None else _file(row)
-
-        return await self._database.read(query)
+        row = await self._database.row(queries.RESULT_HEAD, (job_id, number))
+        return None if row is None else _file(row)
 
     async def result(self, job_id: int) -> Result | None:
         """Return a job's result, or None if it has none or it has been removed."""
@@ -221,20 +217,12 @@ class StoredJobReader(StoredFiles):
 
     async def gpu_used(self, since: float) -> Mapping[str, float]:
         """Return the GPU seconds that each owner has used since a moment."""
-
-        def query(connection: Connection) -> Mapping[str, float]:
-            return dict(connection.execute(queries.GPU_USERS, (since,)).fetchall())
-
-        return await self._database.read(query)
+        return dict(await self._database.rows(queries.GPU_USERS, (since,)))
 
     async def gpu_quarters(self, since: float) -> list[QuarterUse]:
         """Return each owner's GPU use since a moment by quarter of an hour, oldest first."""
-
-        def query(connection: Connection) -> list[QuarterUse]:
-            rows = connection.execute(queries.GPU_QUARTERS, (since,))
-            return [QuarterUse(owner=owner, at=at, seconds=seconds) for owner, at, seconds in rows]
-
-        return await self._database.read(query)
+        rows = await self._database.rows(queries.GPU_QUARTERS, (since,))
+        return [QuarterUse(owner=owner, at=at, seconds=seconds) for owner, at, seconds in rows]
 
     async def expired(self, now: float) -> list[Job]:
         """Return the jobs that expired before they started."""
@@ -257,16 +245,13 @@ class StoredJobReader(StoredFiles):
         await self._database.submit(_ACKNOWLEDGING, job.id)
 
     async def _moment(self, query: str) -> float | None:
-        def first(connection: Connection) -> float | None:
-            (moment,) = connection.execute(query).fetchone()
-            return None if moment is None else float(moment)
-
-        return await self._database.read(first)
+        (moment,) = await self._database.row(query)
+        return None if moment is None else float(moment)
 
     async def _one(self, query: str, parameter: int | str) -> Job | None:
         def first(connection: Connection) -> Job | None:
             row = connection.execute(query, (parameter,)).fetchone()
-            return None if row is None else job_from(row)
+            return None if row is None else job_from(row)  # its request may be large
 
         return await self._database.read(first)
 

@@ -293,9 +293,25 @@ class Database(ABC):
         result: T = await self._reader.submit(QUERIES, query)
         return result
 
+    async def row(self, sql: str, parameters: Sequence[Value] = ()) -> Any:
+        """Return the first row of a query, or None, as `read` does."""
+        return await self.read(lambda connection: connection.execute(sql, parameters).fetchone())
+
+    async def rows(self, sql: str, parameters: Sequence[Value] = ()) -> list[Any]:
+        """Return the rows of a query, as `read` does. For few rows: the caller reads them."""
+        return await self.read(lambda connection: connection.execute(sql, parameters).fetchall())
+
+    async def execute(self, sql: str, parameters: Sequence[Value] = ()) -> None:
+        """Run one statement in the writer's next transaction, as `write` does."""
+        await self.write(lambda connection: connection.execute(sql, parameters))
+
+    async def executemany(self, sql: str, parameters: Sequence[Sequence[Value]]) -> None:
+        """Run a statement once per parameter set, as `write` does."""
+        await self.write(lambda connection: connection.executemany(sql, parameters))
+
     async def used_mb(self) -> int:
         """Return the size of the database in use, in MB, rounded up."""
-        (used,) = await self.read(lambda connection: connection.execute(self.size_query).fetchone())
+        (used,) = await self.row(self.size_query)
         return -(-int(used) // _MB)
 
     def submit(self, kind: ChangeKind[Item, Result], item: Item) -> asyncio.Future[Result]:
