@@ -267,9 +267,7 @@ class ChatLog:
             dropped += some
         if dropped:
             await self._database.write_and_scrub(lambda _connection: None)
-        (left,) = await self._database.read(
-            lambda connection: connection.execute(sql.FILES_SIZE).fetchone()
-        )
+        (left,) = await self._database.row(sql.FILES_SIZE)
         return -(-int(left) // _MB)
 
     async def get(self, chat: str, message: str) -> Entry | None:
@@ -297,21 +295,13 @@ class ChatLog:
 
     async def file(self, chat: str, file: str) -> File | None:
         """Return a chat's file by id, or None if there is none."""
-
-        def query(connection: Connection) -> File | None:
-            row = connection.execute(sql.FILE, (chat, file)).fetchone()
-            return None if row is None else File(name=row[0], mime=row[1], data=row[2])
-
-        return await self._database.read(query)
+        row = await self._database.row(sql.FILE, (chat, file))
+        return None if row is None else File(name=row[0], mime=row[1], data=row[2])
 
     async def file_head(self, chat: str, file: str) -> FileHead | None:
         """Return a file's properties, or None if there is none. Equally fast for any size."""
-
-        def query(connection: Connection) -> FileHead | None:
-            row = connection.execute(sql.FILE_HEAD, (chat, file)).fetchone()
-            return None if row is None else FileHead(name=row[0], mime=row[1], size=row[2])
-
-        return await self._database.read(query)
+        row = await self._database.row(sql.FILE_HEAD, (chat, file))
+        return None if row is None else FileHead(name=row[0], mime=row[1], size=row[2])
 
     async def file_piece(self, chat: str, file: str, start: int, length: int) -> bytes | None:
         """Return part of a file, shorter at its end, or None if there is no such file."""
