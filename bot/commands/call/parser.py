@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from bot.core.attachments import AttachmentKind
-from bot.core.command import ATTACHED, Command, Param, ParamKind
+from bot.core.command import ATTACHED, Command, Param, ParamKind, Topic
 from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.requests.options import size
 from queueing.core.catalog import near
@@ -106,7 +106,7 @@ def check(command: Command, raw: Mapping[str, Value]) -> Args:
         if param.required and missing:
             raise Declined(_missing(command, param))
     values = {name: _typed(known[name], value) for name, value in raw.items() if value != ""}
-    if AttachmentKind.IMAGE in command.takes and not command.prose:
+    if command.topic is Topic.MAKE and AttachmentKind.IMAGE in command.takes and not command.prose:
         _refuse_addresses(values)
     return values
 

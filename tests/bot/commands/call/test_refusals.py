@@ -24,11 +24,7 @@ WRONG_VALUES = [
     ("/settings --image xyz", "There's no model called “xyz”. Available: flux, sdxl."),
     ("/help imgae", "There's no command /imgae. Did you mean /image?"),
     ("/draw a horse", "There's no command /draw. Did you mean /image?"),
-    ("/drian", "There's no command /drian. /help lists all commands."),  # /drain is for admins
-    ("/imagine a horse", "There's no command /imagine. Did you mean /image?"),
-    ("/tts hello", "There's no command /tts. Did you mean /speak?"),
     ("/image like https://a.example/cat.JPG?s=1", NO_ADDRESS),
-    ("/image https://cdn.discordapp.com/attachments/1/2/x", NO_ADDRESS),
     (f"/image {'cat ' * 1001}", "Your text has 4003 characters; the limit is 4000."),
 ]
 
@@ -79,7 +75,6 @@ PASSED_OVER = [
     ("/cancel 1 2", "/cancel can't use “2”."),
     ("/models please", "/models can't use “please”."),
     ("/image cat --ar 16:9", "There's no option --ar. Did you mean --size?"),
-    ("/image cat --no dogs", "There's no option --no. Did you mean --negative?"),
     ("/image cat --stps 20", "There's no option --stps. Did you mean --steps?"),
 ]
 

@@ -1,0 +1,37 @@
+"""Calls in the words of other bots, and half of a call.
+
+Each file of `calls/` has what is `typed`, and what is `told`: null if the call is understood.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bot.commands.call.context import offered, unknown_command
+from bot.commands.call.parser import parse
+from bot.commands.registry import COMMANDS
+from bot.core.refusals import Declined
+from bot.texts.catalogue import plain
+from bot.texts.refusals import sentence
+
+CASES = sorted(Path(__file__).with_name("calls").glob("*.json"))
+KNOWN = {each.name: each for each in offered(COMMANDS, admin=False)}
+
+
+def told(typed: str) -> str | None:
+    name, _, text = typed.removeprefix("/").partition(" ")
+    try:
+        if name not in KNOWN:
+            raise unknown_command(name, tuple(KNOWN.values()))
+        parse(KNOWN[name], text, lambda word: word == "flux")
+    except Declined as declined:
+        return plain(sentence(declined.refusal, "en", name))
+    return None
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+def test_what_other_bots_call_it_is_answered_with_what_to_type(case: Path) -> None:
+    """People who come from another bot would be refused, and nothing would say what to do."""
+    odd = json.loads(case.read_text(encoding="utf-8"))
+    assert told(odd["typed"]) == odd["told"]
