@@ -246,6 +246,8 @@ class Invocation:
       forms, or if this kind of call cannot open one. It raises `ChatError`.
     - `form`: the values come from a form, so a field that is missing from the options was
       emptied.
+    - `in_time` returns whether the call can still be answered for free; a later answer is an
+      ordinary message and uses the chat's budget.
     - `lacks` are the rights, in the platform's own words, that the bot needs to show a result
       in the chat and does not have. A job is then refused, and the answers are private.
     - `comes_again`: the platform delivers a call again if `CommandHandler.call` has not
@@ -284,6 +286,7 @@ class Invocation:
     form: bool = False
     comes_again: bool = True
     lacks: tuple[str, ...] = ()
+    in_time: Callable[[], bool] = lambda: True
     album: Album | None = None
     arrival: Arrival | None = None
 

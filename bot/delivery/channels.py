@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from bot.core.errors import ChatError, ChatUnavailable
 from bot.core.platform import ChatPlatform
 from bot.delivery.rate_limit import PlatformRateLimit, RateLimit
 from bot.delivery.status_message import StatusMessage
@@ -269,7 +270,7 @@ class Channels:
         whole.succeeded = asyncio.Event()
         for channel in sorted(whole.away, key=lambda channel: channel.oldest):
             channel.platform_answered(now)
-        whole.away = {channel for channel in whole.away if channel.away}
+        whole.away = {channel for channel in whole.away if channel.away and channel.messages}
 
     async def pause(self, platform: str, least_s: float, most_s: float) -> bool:
         """Wait until the platform answers someone, within bounds. Returns whether it did."""
@@ -372,7 +373,7 @@ class Turn:
         self._taken = TurnOutcome(waited=waited or held)
         return self._taken
 
-    async def __aexit__(self, error: object, *_: object) -> None:
+    async def __aexit__(self, error: type[BaseException] | None, *_: object) -> None:
         """Count the request and wake the next waiter."""
         now, upload_from = self._channels.now(), self._began_at if self._upload else None
         used = self._taken.used
@@ -381,8 +382,9 @@ class Turn:
         self._channel.answered.set()
         self._whole.answered.set()
         self._channel.wake.set()
-        if used and error is None:
-            self._channels.succeeded(self._platform)
+        refused = error is not None and issubclass(error, ChatError)
+        if used and (error is None or (refused and not issubclass(error, ChatUnavailable))):
+            self._channels.succeeded(self._platform)  # a refusal is an answer, too
 
 
 async def wait(event: asyncio.Event, timeout_s: float) -> None:

@@ -113,7 +113,7 @@ class OpenMessages:
         message = StatusMessage(job=job, origin=origin)
         call = self._calls.pop(origin.key, None)
         if call is not None and not call.button:
-            message.respond = call.respond
+            message.respond, message.in_time = call.respond, call.in_time
         self._messages[job.id] = message
         self._channels.of(message).messages[job.id] = message
         return message

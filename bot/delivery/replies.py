@@ -88,7 +88,7 @@ class Replies:
             return None
         limits = self._platforms[call.platform].limits
         content = first_page(content, limits)
-        free = limits.free_answers and call.request is None
+        free = limits.free_answers and call.request is None and call.in_time()
         terms = Terms(burst=True, free=free)
         for words in dict.fromkeys((content, in_words(content), _neutral(call))):
             try:

@@ -4,6 +4,7 @@ Sends nothing.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from bot.core.content import Content, Moment, Period
@@ -87,6 +88,7 @@ class StatusMessage:
     job: Job
     origin: Origin
     respond: Respond | None = None
+    in_time: Callable[[], bool] = lambda: True
     ref: MessageRef | None = None
     sent_at: float | None = None
     looked_up: bool = False
@@ -171,7 +173,8 @@ class StatusMessage:
 
     def free(self, rate_limit: RateLimit) -> bool:
         """Return whether the next request for this message uses no budget."""
-        answers = self.ref is None and self.respond is not None and rate_limit.free_answers
+        can_answer = self.respond is not None and self.in_time()
+        answers = self.ref is None and can_answer and rate_limit.free_answers
         # A request sent as a message is answered by a message.
         return answers and self.origin.request is None
 

@@ -30,6 +30,7 @@ from bot.platforms.discord.interactions import InteractionReply
 from bot.platforms.discord.messages import DiscordMessageCall
 from bot.platforms.discord.names import PeopleSeen, channels_seen, commands_by_id, people_of
 from bot.platforms.discord.renderer import filled_in, pressed
+from bot.platforms.discord.rush import Rush
 from queueing.core.concurrency import TaskGroup
 
 GOODBYE_S = 2.0  # a longer goodbye would delay the process that takes over the lease
@@ -128,6 +129,7 @@ class Client(discord.AutoShardedClient):
         self._seen = PeopleSeen()
         self._downloads = Downloads(platform.limits.download, proxy)
         self._forwards = Forwards()
+        self._rush = Rush()
         self.tree = command_tree(self, platform.name, handler, describe, self._take)
         self.tree.error(self._on_outdated_command)
 
@@ -349,6 +351,7 @@ class Client(discord.AutoShardedClient):
             post=self._platform.send,
             about=about,
             seen=self._seen,
+            rush=self._rush,
         )
         arrival = self._arrived(interaction.user.id, interaction.channel_id)
         self._calls.create_task(self._serve(call, command, values, arrival))

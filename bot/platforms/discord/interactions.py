@@ -39,15 +39,18 @@ from bot.platforms.discord.names import (
     people_of,
 )
 from bot.platforms.discord.renderer import modal_of, outgoing
+from bot.platforms.discord.rush import Rush
 from queueing.core.concurrency import TaskGroup, timeout
 
 CONFIRM_AFTER_S = 2.0  # of Discord's three seconds; the rest is for the network
+ANSWERABLE_S = 3.0  # without a confirmation
+TOKEN_S = 890.0  # with one; a little less than Discord's fifteen minutes
 CONFIRM_AGAIN_S = 0.4  # wait before the second try
 
 _log = logging.getLogger(__name__)
 
-Post = Callable[[str, Content], Awaitable[MessageRef]]
-"""Posts an ordinary message to a chat."""
+Post = Callable[..., Awaitable[MessageRef]]
+"""Posts an ordinary message to a chat; the platform's `send`."""
 
 
 def chat_of(channel_id: int, *, group: bool) -> str:
@@ -69,8 +72,12 @@ class InteractionReply:
         post: Post,
         about: discord.Message | None = None,
         seen: PeopleSeen | None = None,
+        rush: Rush | None = None,
     ) -> None:
         self._interaction = interaction
+        self._rush = rush or Rush()
+        self._late_s = self._rush.delay_s(interaction)
+        self._read_at = time.monotonic()
         self._about = about  # the message whose menu was opened
         self._form = interaction.type is discord.InteractionType.modal_submit
         self._seen = seen or PeopleSeen()
@@ -96,12 +103,13 @@ class InteractionReply:
     ) -> None:
         """Run the call, and confirm it to Discord in time if no answer comes."""
         async with TaskGroup() as group:
-            reminder = group.create_task(self._confirm_in_time())
-            by_id = options_by_id(handler.commands, command)
-            await self._look_up(values, by_id)
-            invocation = self._invocation(command, values, downloads, by_id)
-            await handler.call(replace(invocation, arrival=arrival))
             opens = {each.name for each in handler.commands if each.opens_form}
+            reminder = group.create_task(self._confirm_in_time())
+            async with self._rush.turn(self._age_s, self._confirm, opens=command in opens):
+                by_id = options_by_id(handler.commands, command)
+                await self._look_up(values, by_id)
+                invocation = self._invocation(command, values, downloads, by_id)
+                await handler.call(replace(invocation, arrival=arrival))
             if self._button and command not in opens:
                 # The press takes effect in another message, so end the button's spinner.
                 reminder.cancel()
@@ -152,6 +160,7 @@ class InteractionReply:
             form=self._form,
             comes_again=False,
             lacks=lacking(interaction),
+            in_time=self.in_time,
         )
 
     def _readable(self, text: str) -> str:
@@ -186,9 +195,17 @@ class InteractionReply:
             return None
         return self._ref(message.id)
 
+    @property
+    def _age_s(self) -> float:
+        return self._late_s + time.monotonic() - self._read_at
+
+    def in_time(self) -> bool:
+        """Return whether the interaction can probably still be answered."""
+        return self._age_s < (TOKEN_S if self._acknowledged else ANSWERABLE_S)
+
     async def _confirm_in_time(self) -> None:
         try:
-            async with timeout(CONFIRM_AFTER_S):
+            async with timeout(max(0.0, CONFIRM_AFTER_S - self._age_s)):
                 await self._answered.wait()
         except TimeoutError:
             if not await self._confirm():
@@ -336,10 +353,11 @@ class InteractionReply:
 
     async def _post_instead(self, content: Content, *, private: bool) -> MessageRef | None:
         """Post an ordinary message; private content goes to the caller's direct messages."""
+        nonce = f"{self._platform}:{self._interaction.id}"
         if not (private and self._group):
-            return await self._post(self._chat, content)
+            return await self._post(self._chat, content, nonce=nonce)
         direct = await self._interaction.client.create_dm(self._interaction.user)
-        await self._post(chat_of(direct.id, group=False), content)
+        await self._post(chat_of(direct.id, group=False), content, nonce=nonce)
         return None
 
     def _ref(self, message_id: int) -> MessageRef:
