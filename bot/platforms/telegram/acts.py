@@ -8,7 +8,7 @@ they belong together.
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 
-from telegram import Message, Update
+from telegram import Message, MessageEntity, Update
 from telegram.constants import ChatType
 
 from bot.core.content import utf16_length
@@ -22,6 +22,7 @@ FORWARDS_MOST = 100
 TEXT_MOST = 4096  # UTF-16 units, where apps cut a text
 CUT_FROM = 4000  # or earlier, at the end of a word
 _APART_MOST_S = 2.0  # between two messages of one act, by Telegram's clock
+_CALLING = {MessageEntity.MENTION, MessageEntity.TEXT_MENTION, MessageEntity.BOT_COMMAND}
 _REMEMBERED = 1000  # albums; parts have arrived up to 11 s late
 
 
@@ -45,7 +46,8 @@ def wait_s(message: Message | None, *, in_groups: bool) -> float:
         return 0.0
     if message.media_group_id is not None:
         return ALBUM_QUIET_S
-    if not in_groups and message.chat.type != ChatType.PRIVATE:
+    in_private = message.chat.type == ChatType.PRIVATE
+    if not in_private and not (in_groups and _may_call(message)):
         return 0.0
     if may_be_cut(message):
         return PASTE_QUIET_S
@@ -73,6 +75,12 @@ def most_of(message: Message | None) -> int:
 def may_be_cut(message: Message) -> bool:
     """Return whether a text is so long that the person's app may have cut it here."""
     return message.forward_origin is None and utf16_length(message.text or "") >= CUT_FROM
+
+
+def _may_call(message: Message) -> bool:
+    """Return whether a message in a group may be meant for the bot."""
+    marked = any(mark.type in _CALLING for mark in message.entities)
+    return marked or message.reply_to_message is not None
 
 
 def _may_be_a_comment(message: Message) -> bool:

@@ -243,8 +243,9 @@ class Updates:
         """Return an act's parts once none arrives for a while. Until then none is confirmed."""
         while not act.whole and len(act.parts) < most_of(act.parts[0].update.message):
             act.more.clear()
+            quiet_s = self._wait_s(act.parts[-1]) or self._wait_s(act.parts[0])
             try:
-                async with timeout(self._wait_s(act.parts[-1])):
+                async with timeout(quiet_s):
                     await act.more.wait()
             except TimeoutError:
                 await self._wait_for_part(act)
