@@ -252,3 +252,22 @@ async def test_an_album_and_its_late_part_survive_restarts(tmp_path: Path) -> No
             await fake.wait_for(lambda: any(late in each.shown for each in person.chat.from_bot))
             await fake.quiet()
             assert await parts.queue.jobs.get(2) is None
+
+
+async def test_a_comment_and_its_forwards_are_one_question() -> None:
+    """The comment would be answered without the matter, and each forward once more."""
+    handler = RecordingHandler()
+    bob = {"type": "hidden_user", "date": 1, "sender_user_name": "Bob"}
+    async with FakeTelegram() as fake, running(fake, handler):
+        person = fake.person(7)
+        person.says("is this true?")
+        person.says("The moon is made of cheese.", carries={"forward_origin": bob})
+        shown = {"file_id": "x", "file_unique_id": "y", "width": 9, "height": 9}
+        person.says("", carries={"forward_origin": bob, "photo": [shown]})
+        call = await handler.called()
+        await fake.quiet()
+    assert len(handler.calls) == 1
+    assert (call.command, call.text, len(call.files)) == ("ask", "is this true?", 1)
+    assert [(each.by, each.text) for each in call.forwarded] == [
+        ("Bob", "The moon is made of cheese.")
+    ]
