@@ -19,6 +19,7 @@ _FOR_NEWS = 0.8
 _FOR_ALL = 0.9  # the remainder is for requests that are not counted here
 _CALM_S = 120.0  # a chat without a penalty for this long is trusted again
 _SLOWEST = 8.0
+_SLOWEST_END = 2.0  # the chat itself says how long an end must wait
 _OLD_MESSAGE_S = 300.0  # between edits of a message that the platform restricts because of its age
 
 HEAD = 11  # the first ten of a queue, and the one about to join them
@@ -147,7 +148,8 @@ class RateLimit:
         except ends leave room for the `ending` jobs, which may end within seconds. Answers to a
         person's request may come in a `burst`, as far as the platform allows.
         """
-        gap_s, most = self._limits.chat_every_s * self._slow(now), self._limits.burst
+        slow = min(self._slow(now), _SLOWEST_END if urgent else _SLOWEST)
+        gap_s, most = self._limits.chat_every_s * slow, self._limits.burst
         at = max(now, self._held_until, self._sent.room_at(now, most, most * gap_s))
         if not burst:
             at = max(at, self._sent.room_at(now, 1, gap_s))

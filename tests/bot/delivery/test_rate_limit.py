@@ -62,6 +62,17 @@ def test_a_penalty_is_waited_out_and_remembered_for_a_while() -> None:
     assert rate_limit.earliest(200.0, urgent=True) == 201.0
 
 
+def test_an_end_does_not_wait_for_every_penalty_before_it() -> None:
+    """After six refusals of a second each, a finished image would come 40 s later."""
+    rate_limit, now = RateLimit(LIMITS, group=False), 0.0
+    for _ in range(6):
+        now = rate_limit.earliest(now, urgent=True)
+        request(rate_limit, now)
+        rate_limit.slow_down(now, 1.0)
+    assert rate_limit.earliest(now, urgent=True) <= 12.0
+    assert rate_limit.earliest(now, urgent=False) >= now + 8.0
+
+
 def request(budget: RateLimit | PlatformRateLimit, began_at: float, *, took_s: float = 0.0) -> None:
     budget.begin(began_at)
     budget.end(began_at + took_s)
