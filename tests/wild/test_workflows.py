@@ -153,7 +153,7 @@ def authors_server(nodes: Graph, more: dict[str, Any]) -> dict[str, Any]:
         for part in info["input"].values():
             for name, kind in part.items():
                 value, choices = node.inputs.get(name), choices_in(kind)
-                if choices is not None and isinstance(value, str):
+                if choices is not None and value and isinstance(value, str):
                     rules = kind[1] if len(kind) > 1 else {}
                     part[name] = [sorted({*choices, value}), rules]
     return found

@@ -47,7 +47,7 @@ _OTHER_LOADERS = frozenset(
 )
 """Nodes that load an image from elsewhere and have the outputs of `LoadImage`."""
 
-_PROMPT_MARK = re.compile(r"%prompt%|(?<!\{)\{prompt\}(?!\})|\$prompt\$?|\[prompt\]")
+_PROMPT_MARK = re.compile(r"%prompt%|(?<!\{)\{(prompt|positive)\}(?!\})|\$prompt\$?|\[prompt\]")
 _NEGATIVE_MARK = re.compile(r"%negative(_prompt)?%|\{negative(_prompt)?\}|[{}]")
 _MEGAPIXELS = 1.0
 _SHOWN = 60  # characters of a value
@@ -222,8 +222,10 @@ class _Drafting:
             changed = False
             for key, node in saved_part(self.nodes).items():
                 inputs = inputs_for(info_of(self.offered, node.class_type), node.inputs)
-                for name in sorted(inputs.required.keys() - node.inputs.keys()):
-                    value = self._usual(inputs.required[name])
+                for name, kind in sorted(inputs.required.items()):
+                    if not _is_open(node, name, kind):
+                        continue
+                    value = self._usual(kind)
                     if value is not None:
                         self._set(key, name, value)
                         self._tell(key, f"{name} = {_short(value)}, which the server requires")
@@ -298,6 +300,13 @@ class _Drafting:
             for name, value in node.inputs.items():
                 if link_of(value) == before:
                     self._set(key, name, after)
+
+
+def _is_open(node: Node, name: str, kind: JsonValue) -> bool:
+    """Return whether an input is missing, or empty where the server has choices."""
+    if name not in node.inputs:
+        return True
+    return node.inputs[name] == "" and "" not in (choices_in(kind) or [""])
 
 
 def _free(nodes: Graph, wish: str) -> str:

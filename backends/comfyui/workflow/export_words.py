@@ -38,6 +38,7 @@ _FAST = re.compile(
 )
 _LOADS_IMAGE = re.compile(r"^LoadImage(Mask)?$")
 _LAST = re.compile(r"end_?image|last_?(image|frame)|end_?frame")
+_STEPS, _GUIDANCE, _SIDE = 20, 7, 1024  # where another program sets them
 _TINY = 1e-6
 _SECONDS = re.compile(r"\bseconds\b|\bduration\b", re.IGNORECASE)
 _NUMBERED = re.compile(r"image_?(\d)$")
@@ -71,7 +72,8 @@ def _both_sides(graph: Graph, sides: Sequence[InputPlace | None]) -> Found:
     places = [place for place in sides if place]
     size = [value_at(graph, place) for place in places]
     words = [
-        f"{{{{{word}:{value}}}}}" for word, value in zip(("width", "height"), size, strict=True)
+        f"{{{{{word}:{value or _SIDE}}}}}"
+        for word, value in zip(("width", "height"), size, strict=True)
     ]
     yield from zip(places, words, strict=True)
     for key, node in graph.items():
@@ -98,6 +100,9 @@ def steps(graph: Graph) -> Found:
     place = next((place for _, place in found if place), None)
     many = value_at(graph, place) if place else None
     if place is None or not isinstance(many, int):
+        return
+    if many <= 0:  # another program sets it
+        yield place, f"{{{{steps:{_STEPS}}}}}"
         return
     sharing = [key for key in samplers(graph) if _value(graph, _steps_of(graph, key)) == many]
     parts = [part for key in sharing for part in _parts(graph, key, many)]
@@ -143,7 +148,7 @@ def guidance(graph: Graph) -> Found:
             places = (guidance_of(graph, each) for each in samplers(graph))
             for each in places:
                 if each and value_at(graph, each) == value:
-                    yield each, f"{{{{guidance:{_plain(value)}}}}}"
+                    yield each, f"{{{{guidance:{_plain(value) or _GUIDANCE}}}}}"
             return
         guided = [
             name for name in ("positive", "guider", "conditioning") if name in graph[key].inputs

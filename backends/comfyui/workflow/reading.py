@@ -142,11 +142,21 @@ def as_export(graph: Graph) -> dict[str, JsonValue]:
 # ---------------------------------------------------------------- files of other programs
 
 _PLACEHOLDERS = re.compile(r"(?<=:)\s*(\{\{ *[a-z][a-z0-9_]* *(?::[^{}]*)?\}\})(?=\s*[,}\]])")
-_BARE = re.compile(r'(?<=:)\s*((?!true|false|null)[A-Za-z_$%][^\s",{}\[\]]*)(?=\s*[,}\]])')
-_MARKED = re.compile(r'"%(seed|steps|scale|width|height|denoise)%"')
-_USUAL = {"seed": 0, "steps": 20, "scale": 7, "width": 1024, "height": 1024, "denoise": 1}
-"""What SillyTavern puts in the place of numbers, and usual values."""
+_BARE = re.compile(r'(?<=:)\s*(\{\w+\}|(?!true|false|null)[A-Za-z_$%][^\s",{}\[\]]*)(?=\s*[,}\]])')
+_USUAL = {
+    "seed": 0,
+    "steps": 20,
+    "scale": 7,
+    "cfg": 7,
+    "width": 1024,
+    "height": 1024,
+    "denoise": 1,
+    "batch_size": 1,
+    "batchsize": 1,
+}
+"""Usual values of what other programs replace by numbers, such as "%steps%"."""
 
+_MARKED = re.compile(rf'"[%{{$]({"|".join(_USUAL)})[%}}$]"', re.IGNORECASE)
 _BRACES = re.compile(r"\{\{+|\}\}+")
 
 
@@ -156,17 +166,20 @@ def read_export(text: str, *, name: str) -> Graph:
     Placeholders and words without quotes get them, double braces that are no placeholder come apart, and
     another program's marks for numbers become usual numbers.
     """
-    text = _MARKED.sub(lambda found: str(_USUAL[found[1]]), text)
+    quoted = _BARE.sub(r' "\1"', _PLACEHOLDERS.sub(r' "\1"', text))
     try:
-        return parse_workflow(text, name=name)
+        return parse_workflow(_numbered(text), name=name)
     except BadModel as error:
-        quoted = _BARE.sub(r' "\1"', _PLACEHOLDERS.sub(r' "\1"', text))
         for mended in (quoted, _BRACES.sub(_apart, quoted)):
             try:
-                return parse_workflow(mended, name=name)
+                return parse_workflow(_numbered(mended), name=name)
             except BadModel:
                 continue
         raise error from None
+
+
+def _numbered(text: str) -> str:
+    return _MARKED.sub(lambda found: str(_USUAL[found[1].casefold()]), text)
 
 
 def _apart(found: re.Match[str]) -> str:

@@ -15,7 +15,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 from backends.comfyui.model_templates import remarks_on
 from backends.comfyui.verifying import described, opened, verify
 from backends.comfyui.workflow.drafting import Chosen, Draft, drafted, shown_candidates
-from backends.comfyui.workflow.export_links import InputPlace
+from backends.comfyui.workflow.export_links import InputPlace, value_at
 from backends.comfyui.workflow.graph import Graph
 from backends.comfyui.workflow.reading import as_export, read_export
 from backends.comfyui.workflow.template import Template, prepare, saved_part
@@ -184,7 +184,9 @@ def _decided(before: Graph, offered: JsonValue, chosen: Chosen, terminal: Termin
             return draft.candidates[int(answer) - 1]
         raise ValueError(f"It must be a number from 1 to {len(lines)}.")
 
-    prompt = ask_for(terminal, "Its number", "1", read)
+    longest = max(draft.candidates, key=lambda place: len(str(value_at(before, place))))
+    usual = str(draft.candidates.index(longest) + 1)
+    prompt = ask_for(terminal, "Its number", usual, read)
     return drafted(before, offered, replace(chosen, prompt=prompt))
 
 
