@@ -19,10 +19,11 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from backends.comfyui.files import as_upload
+from backends.comfyui.workflow.drafting import Chosen, drafted
 from backends.comfyui.workflow.graph import as_json
-from backends.comfyui.workflow.reading import parse_workflow
+from backends.comfyui.workflow.reading import parse_workflow, read_export
 from backends.comfyui.workflow.rendering import fill
-from backends.comfyui.workflow.template import prepare
+from backends.comfyui.workflow.template import prepare, saved_part
 from backends.media.image_metadata import without_metadata
 from backends.media.images import HUGE_IMAGE
 from bot.config import loader as config
@@ -30,6 +31,7 @@ from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.requests import images
 from queueing.core.errors import BadModel, Rejected
 from queueing.core.requests import File, TextToImage
+from tests.backends.comfyui.workflow.described import recorded
 from tests.fuzz.hostile_input import bounded, damaged, spoiled, texts
 
 # ---------------------------------------------------------------- images
@@ -178,12 +180,32 @@ def test_workflow_templates(template: Any, request: TextToImage) -> None:
             assert node["class_type"] == nodes[key].class_type  # type: ignore[index, call-overload]
 
 
+EXPORTS = [
+    found["workflow"]
+    for path in sorted((Path(__file__).parents[1] / "wild/workflows/added").glob("*.json"))
+    if "workflow" in (found := json.loads(path.read_text(encoding="utf-8")))
+]
+NODES = recorded()["nodes"]
+
+
+@bounded
+@given(st.sampled_from(EXPORTS).flatmap(spoiled), st.sampled_from([{}, NODES]))
+def test_exported_workflows(export: Any, offered: Any) -> None:
+    """`usher workflow add` would end in a traceback at a file that somebody has edited."""
+    with suppress(BadModel):
+        nodes = read_export(json.dumps(export), name="own.json")
+        draft = drafted(nodes, offered, Chosen())
+        prepare(saved_part(draft.nodes), {}, name="own.json")
+
+
 @bounded
 @given(st.text(max_size=80) | st.integers(1, 50_000).map(lambda depth: '{"1":' * depth))
 def test_workflow_files(text: str) -> None:
     """A file that is no template would stop the bot by a traceback."""
     with suppress(BadModel):
         parse_workflow(text, name="own.json")
+    with suppress(BadModel):
+        read_export(text, name="own.json")
 
 
 # ---------------------------------------------------------------- configurations

@@ -20,7 +20,8 @@ from queueing.core.requests import (
 
 Graph = Mapping[str, "Node"]
 
-_PLACEHOLDER = re.compile(r"\{\{ *([a-z][a-z0-9_]*) *(?::([^{}]*))?\}\}")
+_PLACEHOLDER = re.compile(r"(?<!\{)\{\{ *([a-z][a-z0-9_]*) *(?::([^{}]*))?\}\}")
+_BRACES = re.compile(r"\{{3,}")  # text, as emphasis in prompts for other programs
 _FILE = re.compile(r"\.(safetensors|sft|ckpt|gguf|pth?|bin|onnx)$", re.IGNORECASE)
 
 _DEEPEST = 50
@@ -167,7 +168,7 @@ def is_deep(value: JsonValue) -> bool:
 
 def has_broken_placeholder(text: str) -> bool:
     """Return whether a text contains a malformed placeholder."""
-    return "{{" in _PLACEHOLDER.sub("", text)
+    return "{{" in _BRACES.sub("", _PLACEHOLDER.sub("", text))
 
 
 def texts_by_input(graph: Graph) -> Iterator[tuple[str, str]]:
