@@ -100,7 +100,7 @@ def host_statuses(fleet: Fleet) -> tuple[HostStatus, ...]:
             name=host.name,
             vram_mb=host.vram_mb,
             usable_mb=fleet.memory.usable_mb(host.name),
-            used_mb=fleet.memory.mb_on(host.name),
+            used_mb=fleet.memory.held_mb(host.name),
             paused=fleet.rests.paused.stops_host(host.name),
             foreign_mb=fleet.memory.budget.foreign_mb(host.name),
             budget_mb=host.usable_mb,

@@ -173,6 +173,17 @@ class HostMemory:
         """Return what all copies together take on a host, in MB."""
         return sum(_mb_on(copy, host) for copy in self.copies_on(host))
 
+    def held_mb(self, host: str) -> int:
+        """Return what all copies hold on a host now, in MB.
+
+        A copy that loads while another leaves has no more than the room that is left.
+        """
+        copies = self.copies_on(host)
+        arriving = [copy for copy in copies if copy.residency is Residency.LOADING]
+        there_mb = self.mb_on(host) - sum(_mb_on(copy, host) for copy in arriving)
+        room_mb = max(0, self.usable_mb(host) - there_mb)
+        return there_mb + min(room_mb, sum(_mb_on(copy, host) for copy in arriving))
+
     def quiet(self, host: str, *, but: str = "") -> bool:
         """Return whether nothing runs, loads or unloads on a host, ignoring the model `but`."""
         return all(

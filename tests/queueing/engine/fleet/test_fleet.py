@@ -62,6 +62,20 @@ def test_a_hosts_memory_is_told_by_what_holds_it(fleet: Fleet) -> None:
     assert [copy.vram_mb for copy in queue_status.copy_statuses(fleet, "flux")] == [8000]
 
 
+def test_a_model_that_takes_the_place_of_another_is_not_counted_beside_it(fleet: Fleet) -> None:
+    """A chart would show more memory in use than there is."""
+    large = replace(FLUX, name="sdxl", vram_mb=15000)
+    fleet.copies.loading(FLUX, "comfy", expected_s=10.0)
+    fleet.copies.ready(FLUX, "comfy")
+    fleet.copies.leaving("flux", "comfy")
+    fleet.copies.loading(large, "comfy", expected_s=10.0)
+    (gpu,) = queue_status.host_statuses(fleet)
+    assert gpu.used_mb == gpu.usable_mb < 8000 + 15000
+    fleet.copies.gone("flux", "comfy")
+    (gpu,) = queue_status.host_statuses(fleet)
+    assert gpu.used_mb == 15000
+
+
 def test_memory_counts_from_the_start_of_a_load_to_the_end_of_an_unload(fleet: Fleet) -> None:
     """Two loads would meet on one GPU."""
     fleet.copies.loading(FLUX, "comfy", expected_s=10.0)
