@@ -188,7 +188,10 @@ FAMILIES: tuple[Family, ...] = (
     _unsupported("Stable Audio", r"stable-?audio", CHECKPOINTS),
     _unsupported("Stable Video Diffusion", r"^svd|stable-?video", CHECKPOINTS),
     _unsupported("HiDream", r"hidream", CHECKPOINTS),
-    _unsupported("Flux.1 in one file", r"flux", CHECKPOINTS),
+    _unsupported("a part of Flux.1's tools", r"flux.*(kontext|fill|canny|depth)", CHECKPOINTS),
+    _checkpoint("Flux.1 dev in one file", r"^flux-?1-dev-fp8$", "flux-checkpoint.json"),
+    _checkpoint("Flux.1 schnell in one file", r"^flux-?1-schnell-fp8$", "flux-schnell-checkpoint.json"),
+    _unsupported("Flux in one file", r"flux", CHECKPOINTS),
     _checkpoint(
         "Stable Diffusion 3.5 turbo with its encoders",
         r"(sd|stable-diffusion)-?3[.-]?5.*turbo.*(fp8-scaled|incl)", "sd35.json",

@@ -80,9 +80,11 @@ def test_what_people_can_ask_of_each_template() -> None:
     assert {shipped(path).name: shipped(path).abilities for path in SHIPPED} == {
         "ace-step.json": {"text-to-audio"},
         "chroma.json": {draws},
+        "flux-checkpoint.json": {draws},
         "flux-fill.json": {edits},
         "flux-img2img.json": {starts},
         "flux-kontext.json": {edits, starts},
+        "flux-schnell-checkpoint.json": {draws},
         "flux-schnell.json": {draws},
         "flux.json": {draws},
         "flux2-klein-base.json": {draws, edits, starts},
