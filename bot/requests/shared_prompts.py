@@ -13,20 +13,23 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bot.core.refusals import Declined
-from bot.requests.creation import FIELDS, Creation
+from bot.requests.creation import FIELDS, PROMPT_LIMIT, Creation
 from bot.requests.options import BAD_LORAS, size
 from queueing.core.requests import LORAS_MOST, SEED_MAX, LoraWeight
 
 _TAG = re.compile(r"<(lora|lyco|hypernet):([^<>:\n]+)(?::([^<>\n]*))?>", re.IGNORECASE)
 _LORAS = frozenset({"lora", "lyco"})
-_WILDCARD = re.compile(r"(?<!\w)__[\w*/-]+?__(?!\w)")
-_NEGATIVE = re.compile(r"(?:^|\s)\s*Negative prompt:", re.IGNORECASE)
+_WILDCARD = re.compile(r"(?<!\w)__[\w*/-]{1,60}?__(?!\w)")
+_NEGATIVE = re.compile(r"(?:^|(?<=\s))Negative prompt:", re.IGNORECASE)
 _PAIR = r"[A-Z][\w /-]*:\s*(?:\"(?:\\.|[^\"\\])*\"|\{[^{}]*\}|\[[^\[\]]*\]|[^,\n]*)"
-_PARAMETERS = re.compile(rf"(?:^|\s)(?=Steps:\s*\d+\s*(?:,|$|\n))(?:{_PAIR}(?:,\s*|\s*$|\n))+")
+_PARAMETERS = re.compile(
+    rf"(?:^|(?<=\s))(?=Steps:\s*+\d++\s*+(?:,|$|\n))(?:{_PAIR}(?:,\s*|\s*$|\n))+"
+)
 _KEY = re.compile(rf"({_PAIR})(?:,|\n|$)")
 _BOOKKEEPING = re.compile(
     r"hash|version|resources|metadata|date|^Template|^Negative Template", re.IGNORECASE
 )
+_LENGTH_MOST = 2 * PROMPT_LIMIT  # a block may be as long as its prompt
 _STEPS_MOST = 150
 _GUIDANCE_MOST = 100
 _SHOWN = 40  # characters of a name that had no effect
@@ -47,10 +50,12 @@ class SharedPrompt:
 
 
 def read(text: str) -> SharedPrompt:
-    """Take a prompt apart. A prompt in plain words comes back unchanged.
+    """Take a prompt apart. One in plain words, or much too long, comes back unchanged.
 
     Raises `Declined` if a LoRA's weight is out of range.
     """
+    if len(text) > _LENGTH_MOST:
+        return SharedPrompt(prompt=text)
     words, negative, block = _parts(text)
     try:
         prompt, loras, unused = _without_tags(words)
@@ -95,7 +100,7 @@ def _parts(text: str) -> tuple[str, str, str]:
     block = found[-1] if found and _KEY.findall(found[-1][0])[1:] else None
     head = text[: block.start()] if block else text
     said = _NEGATIVE.search(head)
-    on_its_line = said is not None and ("\n" in said[0] or said.start() == 0)
+    on_its_line = said is not None and head[: said.start()].rstrip(" \t")[-1:] in {"", "\n"}
     if said is None or not (block or on_its_line):
         return head.strip() if block else text, "", block[0] if block else ""
     return head[: said.start()].strip(), head[said.end() :].strip(), block[0] if block else ""
@@ -112,7 +117,7 @@ def _without_tags(text: str) -> tuple[str, tuple[LoraWeight, ...], tuple[str, ..
         if _is_lora(tag)
     )
     bare = re.sub(r"[ \t]{2,}", " ", _TAG.sub("", text))
-    bare = re.sub(r"\s+,", ",", re.sub(r",(\s*,)+", ",", bare))
+    bare = re.sub(r"(?<!\s)\s+,", ",", re.sub(r",(\s*,)+", ",", bare))
     return bare.strip(" ,\n"), loras, tuple(tag[0] for tag in tags if not _is_lora(tag))
 
 

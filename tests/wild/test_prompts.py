@@ -47,6 +47,12 @@ def test_a_shared_prompt_is_taken_apart(case: Path) -> None:
     assert list(unused) == odd.get("unused", [])
 
 
+def test_a_flood_of_words_is_left_to_the_limit_on_words() -> None:
+    """Reading it would take long, and everybody would wait."""
+    flood = "<lora:ink:1> " * 10_000
+    assert read(flood).prompt == flood
+
+
 def test_explicit_options_come_first_and_ignored_ones_are_named() -> None:
     own = DrawingOptions(seed=7, lora=(LoraWeight(name="Ink", weight=2),))
     shared = read(f"<lora:ink:1> <lora:glow:1> {BLOCK}")
