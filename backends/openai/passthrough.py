@@ -15,7 +15,7 @@ from PIL import Image
 from pydantic import JsonValue
 
 from backends.common.file_types import SENT
-from backends.media.helper.pixels import as_jpeg, as_png
+from backends.media.helper.pixels import DEEP, as_jpeg, as_png
 from backends.media.images import open_image
 from backends.openai.chat_request import TextOptions
 from backends.openai.flavours.flavour import Flavour
@@ -187,7 +187,7 @@ def _looks(file: File) -> tuple[str, bool]:
     try:
         with Image.open(io.BytesIO(file.data), formats=SENT) as image:
             upright = image.getexif().get(_ORIENTATION, 1) == 1
-            plain = image.mode != "CMYK" and not image.has_transparency_data
+            plain = image.mode not in {"CMYK", *DEEP} and not image.has_transparency_data
             return str(image.format), upright and plain
     except Exception:  # noqa: BLE001  Pillow's readers raise anything for broken files
         return "", False

@@ -7,6 +7,7 @@ it is `called`, and the `form` that a person knows it by.
 """
 
 import asyncio
+import base64
 import io
 import json
 import struct
@@ -25,6 +26,7 @@ from backends.media.helper.image_conversion import converted
 from backends.media.helper.pixels import as_jpeg, as_png, in_eight_bits
 from backends.media.helper.protocol import MediaTask, Order
 from backends.media.images import keeping_transparency, open_image
+from backends.openai.passthrough import unchanged_url
 from bot.commands.call.files import used_files
 from bot.commands.make.ask import ASK
 from bot.commands.make.image import COMMAND as IMAGE
@@ -62,9 +64,17 @@ def kept_by_mask(file: File) -> Image.Image:
     return opened(asyncio.run(mask_of(file, file)).data).getchannel("A").point(lambda v: 255 - v)
 
 
+def in_data_url(file: File) -> Image.Image:
+    """Return what a text server gets in a program's request: it converts modes as Pillow does."""
+    readable = frozenset({"PNG", "JPEG", "WEBP"})
+    sent = asyncio.run(unchanged_url((file,), 0, readable))
+    return opened(base64.b64decode(sent.partition(",")[2])).convert("RGB")
+
+
 DOORS: dict[str, Callable[[File], Image.Image]] = {
     "image server": open_image,
     "vision": lambda file: opened(as_jpeg(open_image(file))),
+    "vision of a program": in_data_url,
     "mask": kept_by_mask,
     "thumbnail": lambda file: opened(smaller(file.data, 64) or still_of(file)),
     "smaller result": lambda file: in_eight_bits(opened(fits(file).data)),
