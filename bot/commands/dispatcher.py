@@ -22,7 +22,7 @@ from bot.core.answers import Answer, Reply
 from bot.core.arrivals import Arrival, Arrivals
 from bot.core.attachments import SPOKEN, AttachmentKind
 from bot.core.command import Command, Param, ParamKind
-from bot.core.content import Part
+from bot.core.content import Content, Part
 from bot.core.platform import ALONE, ChatLease, Invocation
 from bot.core.refusals import Declined, Refusal, RefusalKind, refusal_of
 from bot.delivery.presenter import Presenter
@@ -233,12 +233,12 @@ class Dispatcher:
     def _refusal(self, refusal: Refusal, language: str, invocation: Invocation) -> Reply:
         """Return the answer to a refused call, with a hint about what would have worked."""
         body = sentence(refusal, language, invocation.command)
-        if invocation.options:  # from a form, whose fields have no hyphens
-            return reply(tuple(map(_without_hyphens, body)))
         command = self._by_name.get(invocation.command)
-        if command is None or not refusal.kind.value.usage:
-            return reply(body)
-        return reply((_with_usage(plain(body), command, language),))
+        if invocation.options:  # from a form, whose fields have no hyphens
+            body = tuple(map(_without_hyphens, body))
+        elif command is not None and refusal.kind.value.usage:
+            body = (_with_usage(plain(body), command, language),)
+        return Reply(content=Content(body=body, refused=True))
 
     def _allowed(self, invocation: Invocation, person: Person) -> Command:
         """Return the called command. Raises `Declined`."""

@@ -9,7 +9,7 @@ fence that a cut would split is closed on one page and reopened on the next.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil, floor
 
 from queueing.core.requests import File
@@ -122,6 +122,7 @@ class Content:
     - `voice`: the only file is an answer read aloud, which a platform may show as a voice message.
     - `awaits`: a reply to this message is expected, so a platform may open the reader's keyboard for it.
     - `secret`: a platform whose messages the bot keeps itself shows the content once and stores nothing.
+    - `refused`: it says why a call was not carried out.
     """
 
     body: Body = ()
@@ -132,6 +133,7 @@ class Content:
     voice: bool = False
     awaits: bool = False
     secret: bool = False
+    refused: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -30,6 +30,9 @@ from queueing.core.status import CopyStatus, Estimate, ModelStatus, Standing, St
 
 _FREE_NAMED = 3
 
+CURSOR = " ▌"
+"""Stands behind an answer that is still growing."""
+
 
 def busy_queue(
     model: str, wait_s: float, snapshot: StatusReport, catalog: Catalog, language: str
@@ -188,7 +191,7 @@ def running(
     job = standing.job
     if progress is not None and progress.text:
         rows = results.while_open(job, language, writing=True)
-        return Content(body=(Markdown(progress.text), " ▌"), buttons=rows)
+        return Content(body=(Markdown(progress.text), CURSOR), buttons=rows)
     if progress is not None and progress.ahead:
         key = "status.behind_one" if progress.ahead == 1 else "status.behind"
         body = say(language, key, model=job.model, count=progress.ahead)

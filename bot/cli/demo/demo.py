@@ -193,16 +193,33 @@ admins: ["web:local", "demo:you"]
 
 
 def main(options: DemoOptions) -> int:
-    """Run the demo and return its exit status. With `say`, 2 if a job failed."""
+    """Run the demo and return its exit status.
+
+    With `say`, 2 if a line was refused, or if a job or saving a file failed.
+    """
     logs.set_up(level="warning", form="text", secrets=frozenset())
     if not options.say and options.port and not _is_free(options.port):
         raise ChatRefused(f"port {options.port} is taken; use --port 0 for any free one")
+    if options.out is not None:
+        _require_folder(options.out)
     with database_of(options) as database:
         url = f"sqlite:///{database.absolute().as_posix()}"
         if options.say:
             with display() as show:
                 return process.run(_headless(options, url, show))
         return run_until_signal(_page(options, url, kept=database == kept_path()))
+
+
+def _require_folder(path: Path) -> None:
+    """Create a folder for results. Raises `ChatRefused` if nothing can be written there."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            return
+    except FileExistsError:
+        raise ChatRefused(f"--out: {path} is a file; name a folder") from None
+    except OSError as error:
+        raise ChatRefused(f"--out: {path} cannot be written: {error.strerror}") from None
 
 
 def demo_config(options: DemoOptions) -> Config:
@@ -283,16 +300,27 @@ async def _headless(options: DemoOptions, url: str, show: Show) -> int:
     async with App(BotSetup(config, database_url=url, make_platforms=make)).running() as parts:
         parts.queue.events.subscribe(watch.on_event)
         routing = asyncio.ensure_future(parts.queue.run())
+        work = [
+            asyncio.ensure_future(_until_shown(transcript, watch, parts)),
+            asyncio.ensure_future(transcript.unread.wait()),
+        ]
         try:
-            await transcript.all_said.wait()
-            await watch.all_ended()
-            await parts.presenter.settle(_DELIVERY_S, owner="demo:")
+            await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            routing.cancel()
-            await asyncio.wait([routing])
+            for each in (*work, routing):
+                each.cancel()
+            await asyncio.wait([*work, routing])
+    if transcript.unread.is_set():
+        raise BrokenPipeError
     if not routing.cancelled() and (error := routing.exception()) is not None:
         raise error
-    return FAILED if watch.failed else 0
+    return FAILED if watch.failed or transcript.failed else 0
+
+
+async def _until_shown(transcript: Transcript, watch: "_Watch", parts: BotParts) -> None:
+    await transcript.all_said.wait()
+    await watch.all_ended()
+    await parts.presenter.settle(_DELIVERY_S, owner="demo:")
 
 
 class _Watch:

@@ -1,7 +1,8 @@
 """The platform of `usher demo --say`: sends its lines and shows their results.
 
 A terminal shows each message in its place, in its latest state. Other outputs receive every
-distinct state in order. Results are saved if an output folder is named.
+distinct state in order, except answers that are still growing. Results are saved if an output
+folder is named.
 """
 
 import asyncio
@@ -20,12 +21,13 @@ from bot.core.content import Content
 from bot.core.platform import ChatLimits, CommandHandler, Invocation, MessageRef
 from bot.platforms.web.renderer import split_command
 from bot.texts.catalogue import dated, plain
+from bot.texts.status import CURSOR
 
 _CHAT = "you"
 _USER = "demo:you"
 
 Show = Callable[[str, str], None]
-"""Shows the state of a named item."""
+"""Shows the state of a named item. Raises `OSError` if nobody reads any more."""
 
 
 @contextmanager
@@ -33,7 +35,7 @@ def display() -> Iterator[Show]:
     """Yield a function that shows states: in place on a terminal, otherwise one after another."""
     out = console()
     if not out.is_interactive:
-        yield lambda _, state: print(harmless(state), flush=True)
+        yield _print
         return
     states: dict[str, Text] = {}
     with Live(console=out, auto_refresh=False) as live:
@@ -48,8 +50,17 @@ def display() -> Iterator[Show]:
             live.update(Group(*states.values()))
 
 
+def _print(_: str, state: str) -> None:
+    if not state.endswith(CURSOR):  # otherwise each state would repeat the answer so far
+        print(harmless(state), flush=True)
+
+
 class Transcript:
-    """A chat of one scripted person. Implements `ChatPlatform`."""
+    """A chat of one scripted person. Implements `ChatPlatform`.
+
+    `failed` says whether a line was refused or a file could not be saved. `unread` is set once the
+    output has lost its reader.
+    """
 
     name = "demo"
     limits = ChatLimits(
@@ -72,12 +83,13 @@ class Transcript:
         self._show = show
         self._count = 0
         self._last: dict[str, str] = {}
-        self.all_said = asyncio.Event()
+        self.failed = False
+        self.all_said, self.unread = asyncio.Event(), asyncio.Event()
 
     async def run(self, handler: CommandHandler) -> None:
         """Send every line, each after the previous one was answered, then wait until cancelled."""
         for number, line in enumerate(self._lines, start=1):
-            self._show(f"> {number}", f"> {line}")
+            self._tell(f"> {number}", f"> {line}")
             answered = asyncio.Event()
             await handler.call(self._invocation(number, line, answered))
             await answered.wait()
@@ -86,6 +98,7 @@ class Transcript:
 
     def _invocation(self, number: int, line: str, answered: asyncio.Event) -> Invocation:
         async def respond(content: Content, private: bool) -> MessageRef | None:
+            self.failed |= content.refused
             ref = await self.send(_CHAT, content)
             answered.set()
             return None if private else ref
@@ -124,18 +137,28 @@ class Transcript:
         if self._last.get(ref.message) == text:
             return
         self._last[ref.message] = text
-        self._show(ref.message, f"[{ref.message}] " + text.replace("\n", "\n    "))
+        self._tell(ref.message, f"[{ref.message}] " + text.replace("\n", "\n    "))
+
+    def _tell(self, name: str, state: str) -> None:
+        try:
+            self._show(name, state)
+        except OSError:  # for example `| head`: the reader has stopped reading
+            self.unread.set()
 
     async def _save(self, ref: MessageRef, name: str, data: bytes) -> str:
         if self._out is None:
             return f"({name}, {len(data)} bytes)"
         path = self._out / f"{ref.message}-{Path(name).name}"
-        await asyncio.to_thread(_write, path, data)
+        try:
+            await asyncio.to_thread(path.write_bytes, data)
+        except OSError as error:
+            self.failed = True
+            return f"({path} cannot be written: {error.strerror})"
         return f"({path})"
 
     async def delete(self, ref: MessageRef) -> None:
         """Show that a message was deleted."""
-        self._show(ref.message, f"[{ref.message}] (deleted)")
+        self._tell(ref.message, f"[{ref.message}] (deleted)")
 
     async def check(self) -> str:
         """Return the speaker's name."""
@@ -144,8 +167,3 @@ class Transcript:
     def is_group(self, chat: str) -> bool:  # noqa: ARG002  # the protocol's signature
         """Return False: there is only one person."""
         return False
-
-
-def _write(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)

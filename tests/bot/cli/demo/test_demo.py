@@ -18,8 +18,11 @@ from bot.cli import main as cli
 from bot.cli.demo import demo
 from bot.cli.demo.demo import database_of, kept_path
 from bot.cli.demo.options import DemoOptions
-from bot.cli.demo.transcript import display
+from bot.cli.demo.transcript import Transcript, display
+from bot.core.content import Content
+from bot.core.platform import MessageRef
 from queueing.core.errors import StoreError
+from queueing.core.requests import File
 from queueing.store.sqlite.file_lock import own
 from tests.bot.platforms.web.web_client import opened
 from tests.fakes.terminal import FakeTty
@@ -81,7 +84,7 @@ def test_a_transcript_shows_each_line_its_answers_and_saves_the_images(tmp_path:
     """
     lines = ("/image=sdxl=cat", "/ask why", "/nonsense", "/image flux --steps 9999 x", STEERING)
     done = said(tmp_path, *lines)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 2, done.stderr  # two lines were refused
     assert not done.stderr
     assert "> /image=sdxl=cat\n" in done.stdout
     assert "\n[1] cat\n    sdxl · " in done.stdout
@@ -91,6 +94,61 @@ def test_a_transcript_shows_each_line_its_answers_and_saves_the_images(tmp_path:
     assert image.read_bytes().startswith(b"\x89PNG")
     assert str(image) in done.stdout
     assert not any(mark in done.stdout for mark in ("\x1b", "\u202e", "\u0007")), "it is steered"
+
+
+def test_an_answer_is_printed_once_it_is_whole(tmp_path: Path) -> None:
+    """A log would hold the growing answer fifty times."""
+    done = said(tmp_path, "/ask why")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("no language model was used") == 1
+    assert "▌" not in done.stdout
+
+
+@pytest.mark.parametrize("line", ["/nosuch", "/image", "/show 4711"])
+def test_a_line_that_is_refused_shows_in_the_exit_status(tmp_path: Path, line: str) -> None:
+    """A script would take a misspelt command for a success."""
+    assert said(tmp_path, line).returncode == 2
+
+
+def test_a_place_where_nothing_can_be_saved_is_told_before_the_start(tmp_path: Path) -> None:
+    """The image would be drawn and lost, with a traceback."""
+    (tmp_path / "file").touch()
+    for place, told in (("file", "is a file; name a folder"), ("file/below", "cannot be written")):
+        done = said(tmp_path / place, "/image flux cat")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == f"--out: {tmp_path / place} {told}" + (
+            ": Not a directory\n" if place != "file" else "\n"
+        )
+
+
+def test_a_file_that_cannot_be_saved_is_told(tmp_path: Path) -> None:
+    """A full disk would look like success."""
+    shown: list[str] = []
+    transcript = Transcript((), out=tmp_path / "gone", show=lambda _, state: shown.append(state))
+    ref = MessageRef(platform="demo", chat="you", message="1")
+    content = Content(files=(File(name="cat.png", mime="image/png", data=b"x"),))
+    asyncio.run(transcript.edit(ref, content))
+    assert transcript.failed
+    assert "1-cat.png cannot be written: No such file" in shown[0]
+
+
+def test_a_reader_that_stops_ends_the_demo(tmp_path: Path) -> None:
+    """With `| head`, the demo would go on for ever and write tracebacks."""
+    with subprocess.Popen(
+        [sys.executable, "-c", DEMO, "--say", "/image flux cat", "--say", "/help"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    ) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        assert running.stdout.readline() == "> /image flux cat\n"
+        running.stdout.close()
+        assert running.stderr.read() == ""
+        assert running.wait(timeout=60) == 2
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.thorough
