@@ -18,6 +18,7 @@ from queueing.core.errors import (
     BackendError,
     BadModel,
     Busy,
+    KeyRefused,
     NotLoaded,
     OutOfMemory,
     Problem,
@@ -31,7 +32,6 @@ from queueing.core.errors import (
 
 CAUSE_LIMIT = 300  # characters of a server's message that reach the log
 REFUSED = problem(ProblemKind.REFUSED)
-NO_KEY = problem(ProblemKind.NO_KEY)
 OK, UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 200, 401, 403, 404
 NO_TIME, TOO_LARGE, TOO_MANY, BROKEN = 408, 413, 429, 500
 NOT_NOW = frozenset({423, 425, TOO_MANY})  # locked, too early
@@ -154,7 +154,7 @@ def _judged(
         if rule.matches(status, said):
             return rule.kind(cause, problem=rule.told)
     if status == UNAUTHORIZED or said.codes & OF_KEYS:
-        return UnknownFailure(cause, problem=NO_KEY)  # another server may accept its own key
+        return KeyRefused(cause)
     if status < BROKEN and status not in NOBODYS:
         return Rejected(cause, problem=REFUSED)
     return UnknownFailure(cause)

@@ -14,11 +14,11 @@ from pydantic import SecretStr
 
 from backends.common.http import Http
 from backends.common.model_names import catalog_names
-from backends.common.server_replies import TokenRefused
 from queueing.core.concurrency import timeout
 from queueing.core.errors import (
     BackendError,
     BadModel,
+    KeyRefused,
     ModelCrashed,
     ProblemKind,
     Rejected,
@@ -77,6 +77,9 @@ class ServerFlavour(Protocol[Model]):
     async def describe(self, http: Http) -> str | None:
         """Return the server's name and version, or None if it is not of this flavour."""
 
+    async def admit(self, http: Http) -> None:
+        """Raise `KeyRefused` if the server refuses work for its key."""
+
     async def served(self, http: Http) -> tuple[Model, ...]:
         """Return the server's models. Must be cheap, because it is called often."""
 
@@ -123,10 +126,12 @@ class ModelServer(Generic[Flavour, Model]):
         for flavour in (*known, *self._flavours):
             try:
                 description = await flavour.describe(self._http)
-            except TokenRefused as error:  # some gateways answer unknown paths this way
+            except KeyRefused as error:  # some gateways answer unknown paths this way
                 verdict = error
                 continue
             if description:
+                if isinstance(verdict, KeyRefused):
+                    await flavour.admit(self._http)
                 self.flavour = flavour
                 return flavour, description
         raise verdict

@@ -19,15 +19,11 @@ from backends.common.http_replies import (
     require_values,
 )
 from queueing.core.bounded_json import BoundedRecord, parsed
-from queueing.core.errors import Unavailable, UnreadableAnswer
+from queueing.core.errors import KeyRefused, Unavailable, UnreadableAnswer
 
 KEY_S = 5.0  # a server that hangs is found by other calls
 BUSY = {408, 429, 502, 503, 504}  # statuses that reveal nothing about the kind of server
 TOKEN = ("invalid_api_key", "api token is required", "invalid api key", "unauthorized")
-
-
-class TokenRefused(Unavailable):
-    """The server rejects this call without another token; jobs wait until an admin fixes it."""
 
 
 class ServerReply(BoundedRecord):
@@ -54,7 +50,7 @@ async def ask(http: Http, path: str, record: type[Answer]) -> Answer | None:
 
     Checks the content, not only the status: LM Studio sends 200 with an error for any unknown path,
     and other servers send a web page. Raises `Unavailable` if there is no response, `HttpFailed` if
-    the server is busy, and `TokenRefused` if it requires a token.
+    the server is busy, and `KeyRefused` if it requires a token.
     """
     try:
         text, _ = await http.get_bytes(path, limit=WORDS_LIMIT)
@@ -70,7 +66,7 @@ async def ask(http: Http, path: str, record: type[Answer]) -> Answer | None:
 
 
 async def require_key(http: Http, path: str) -> None:
-    """Raise `TokenRefused` if a server refuses work at a path for its token.
+    """Raise `KeyRefused` if a server refuses work at a path for its token.
 
     Its messages are no list, so that no server can answer them or loads a model for them. Any other
     outcome is no sign against the token.
@@ -87,10 +83,10 @@ async def require_key(http: Http, path: str) -> None:
 
 
 def _require_token(status: int, body: JsonValue) -> None:
-    """Raise `TokenRefused` if the response says that the token is missing or wrong."""
+    """Raise `KeyRefused` if the response says that the token is missing or wrong."""
     said = words_of(body).casefold()
     if status in {401, 403} or any(word in said for word in TOKEN):
-        raise TokenRefused("the server refuses the token, or requires one (setting `token`)")
+        raise KeyRefused("the server refuses the token, or requires one (setting `token`)")
 
 
 async def read_whole(record: type[Answer], text: bytes) -> Answer | None:

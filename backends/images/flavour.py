@@ -47,6 +47,9 @@ class ImageFlavour:
     seeds: ClassVar[int] = 2**63  # number of valid seeds, counted from 0
     note: ClassVar[str] = "It keeps its model loaded, so its memory is never free for other models."
 
+    async def admit(self, http: Http) -> None:
+        """Accept the key, because no call tries it without work."""
+
     async def describe(self, http: Http) -> str | None:
         """Return "name version" if the server is of this flavour, or else None."""
         return (

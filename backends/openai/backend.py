@@ -22,7 +22,6 @@ from backends.common.model_server import (
 )
 from backends.common.options import read_options
 from backends.common.server_backend import ServerBackend, reasons_kept
-from backends.common.server_replies import require_key
 from backends.openai.asking_again import ImageLimits, SystemTexts
 from backends.openai.chat_request import TextOptions, chat_body, require_room
 from backends.openai.completion import NO_TEXT, CompletionCall, stream_answer
@@ -157,7 +156,7 @@ class OpenAI(ServerBackend):
         """Try the token where questions are sent."""
         with classified():
             flavour = await self._server.known()
-        await require_key(self._http, flavour.chat_path)
+        await flavour.admit(self._http)
 
     async def verify(self, model: ModelSpec) -> None:
         """Check that the server lists the model and supports its capabilities and voice."""

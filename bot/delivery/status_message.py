@@ -31,6 +31,7 @@ _NEWS = frozenset(  # shown at once, whatever the message showed before
     {
         WaitCause.LOADING,
         WaitCause.OFFLINE,
+        WaitCause.KEY,
         WaitCause.LOAD_PAUSE,
         WaitCause.RETRY_PAUSE,
         WaitCause.PAUSED,

@@ -327,6 +327,10 @@ class Unavailable(BackendError):
     """
 
 
+class KeyRefused(Unavailable):
+    """The server does not accept its key; its jobs wait until an admin fixes that."""
+
+
 class Interrupted(BackendError):
     """A person stopped the attempt on the server itself, which is healthy."""
 
@@ -349,6 +353,7 @@ _KINDS: tuple[tuple[type[Exception], ProblemKind], ...] = (
     (TimeoutError, ProblemKind.LATE),
     (OutOfMemory, ProblemKind.MEMORY),
     (ShortOfMemory, ProblemKind.MEMORY),
+    (KeyRefused, ProblemKind.NO_KEY),
     (Unavailable, ProblemKind.AWAY),
     (Busy, ProblemKind.BUSY),
     (UnreadableAnswer, ProblemKind.UNREADABLE),

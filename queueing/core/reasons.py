@@ -12,6 +12,7 @@ _OPEN_ENDED = frozenset(
     {
         WaitCause.PAUSED,
         WaitCause.OFFLINE,
+        WaitCause.KEY,
         WaitCause.NO_ROOM,
         WaitCause.PINNED,
         WaitCause.KEPT,

@@ -39,6 +39,7 @@ class WaitCause(StrEnum):
     PINNED = "pinned"  # an admin keeps `other` in the memory it needs
     KEPT = "kept"  # `other` occupies the memory, and its server cannot unload on request
     OFFLINE = "offline"  # no host that has it is up, since `since`
+    KEY = "key"  # its server `backend` refuses the key
     LOAD_PAUSE = "load-pause"  # its last load failed; the next try is at `until`
     RETRY_PAUSE = "retry-pause"  # all waiting jobs are in backoff after failures, until `until`
     ENHANCING = "enhancing"  # a text model enhances the prompts of its waiting jobs
@@ -119,6 +120,7 @@ class BackendView:
     unloads_together: bool = False
     can_unload: bool = True
     paused: bool = False
+    key_refused: bool = False  # it is down because it does not accept its key
     alone: bool = False  # a suspect job runs here: nothing else may start
 
 

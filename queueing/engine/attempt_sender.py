@@ -76,7 +76,7 @@ class AttemptSender:
             try:
                 fetch = await server.resume(spec, self._work(job, files), report)
             except Unavailable as error:
-                self.fleet.health.down(backend, str(error))
+                self.fleet.health.failed(backend, error)
                 if self.clock.now() >= give_up_at:
                     raise
                 await asyncio.sleep(2.0)

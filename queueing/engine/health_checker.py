@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 from queueing.core.concurrency import TaskGroup, timeout
-from queueing.core.errors import BackendError, Busy
+from queueing.core.errors import BackendError, Busy, KeyRefused
 from queueing.core.ports import Backend, Clock, MemoryProbe, ServerInfo
 from queueing.core.snapshot import Copy, Residency
 from queueing.engine.fleet.fleet import Fleet
@@ -14,6 +14,7 @@ from queueing.engine.fleet.fleet import Fleet
 log = logging.getLogger(__name__)
 
 EVERY_S = 10.0
+KEY_S = 10.0  # to try a key, which a busy server may do late
 ANSWER_S = 5.0  # a server that takes longer to identify itself counts as down
 FIRST_DOWN_S = 1.0
 LONGEST_DOWN_S = 4.0  # people see that the server is down, so its return must be noticed soon
@@ -143,10 +144,15 @@ class HealthChecker:
         try:
             async with timeout(ANSWER_S):
                 info = await server.probe()
+            if self._fleet.health.of(name).key_doubted:
+                async with timeout(KEY_S):
+                    await server.admit()
             # Compare before marking the server as up. A server that restarted holds none of its
             # models, and a job started there would seem to have lost its model to another program.
             await self._compare(name, server)
             self._fleet.health.up(name, info)
+        except KeyRefused as error:  # it answers, and its models stay in memory
+            self._fleet.health.failed(name, error)
         except (BackendError, TimeoutError) as error:
             if isinstance(error, Busy) and self._fleet.health.of(name).up:
                 return  # it answers, so nothing has changed

@@ -12,6 +12,7 @@ from functools import partial
 
 from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import (
+    KeyRefused,
     ModelCrashed,
     NotLoaded,
     OutOfMemory,
@@ -316,6 +317,8 @@ class JobRunner:
     def _note_error(self, job: Job, backend: str, error: Exception) -> bool:
         """Record what an error says about its server. Returns whether the job ran alone there."""
         match error:
+            case KeyRefused():
+                self._fleet.health.doubt_key(backend)
             case Unavailable():
                 alone = self._ran_alone(job, backend)
                 self._fleet.health.down(backend, str(error))

@@ -264,7 +264,7 @@ class Loader:
             log.error("loading %s on %s failed", spec.name, backend, exc_info=error)
         await self._clear(spec, backend)
         if isinstance(error, Unavailable):
-            self.fleet.health.down(backend, str(error))
+            self.fleet.health.failed(backend, error)
         unknown = isinstance(error, UnknownFailure | UnreadableAnswer)
         # A server process that crashes while loading will do so again until somebody fixes the
         # model. After a `ShortOfMemory` the memory has been freed, so a retry evicts nothing.

@@ -252,6 +252,7 @@ class SnapshotBuilder:
             hosts=hosts if len(hosts) > 1 else (),
             up=self._is_up(name, hosts[0]),
             since=health.since,
+            key_refused=health.key_refused,
             serial=spec.serial,
             parallel=spec.parallel,
             busy=len(running) + moving,

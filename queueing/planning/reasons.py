@@ -150,6 +150,9 @@ def _why_not_usable(state: FleetState, model: ModelState) -> Reason:
     name = model.view.name
     backends = [state.backends[b] for b in model.view.backends if b in state.backends]
     up = [backend for backend in backends if backend.view.up]
+    refused = next((each.view.name for each in backends if each.view.key_refused), None)
+    if not up and refused is not None:
+        return Reason(why=WaitCause.KEY, model=name, backend=refused)
     if not up:
         last = max(backends, key=lambda backend: backend.view.since, default=None)
         return Reason(

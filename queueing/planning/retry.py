@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from queueing.core.errors import (
     BackendError,
     Busy,
+    KeyRefused,
     ModelCrashed,
     NotLoaded,
     OutOfMemory,
@@ -70,7 +71,7 @@ def after_failure(
     # 1. Not the job's fault: it returns to its place, and the attempt is not charged.
     if isinstance(error, NotLoaded) and lost_in_a_row < spec.max_attempts:
         return Retry(not_before=now, charged=False, suspect=job.suspect)
-    if isinstance(error, Busy):
+    if isinstance(error, Busy | KeyRefused):
         return _after_busy(job, error, spec, now)
     if crashed and not alone:
         return Retry(not_before=now, charged=False, suspect=True)
@@ -88,9 +89,13 @@ def after_failure(
     )
 
 
-def _after_busy(job: Job, error: Busy, spec: ModelSpec, now: float) -> Retry | Fail:
-    """Retry on a busy server a few times, unless it is the only one and its delay is long."""
-    delay_s, released = error.after_s or 0.0, job.sendings - job.attempt
+def _after_busy(job: Job, error: Busy | KeyRefused, spec: ModelSpec, now: float) -> Retry | Fail:
+    """Retry on a busy server a few times, unless it is the only one and its delay is long.
+
+    A server that accepts no work with its key is held meanwhile.
+    """
+    delay_s = (error.after_s or 0.0) if isinstance(error, Busy) else 0.0
+    released = job.sendings - job.attempt
     useless = delay_s > LONGEST_BUSY_S and len(spec.backends) == 1
     if useless or released + 1 >= BUSY_MOST:
         return Fail(problem=problem_of(error))

@@ -27,7 +27,7 @@ from backends.comfyui.model_templates import read_templates
 from backends.comfyui.progress import Tracker, read_message, read_preview
 from backends.comfyui.server import ComfyUIServer
 from backends.comfyui.workflow.graph import Node
-from backends.common.error_rules import NO_KEY, REFUSED
+from backends.common.error_rules import REFUSED
 from backends.common.http import Http
 from backends.common.http_replies import ErrorInAnswer
 from backends.openai.answer_reader import AnswerReader
@@ -511,7 +511,7 @@ def test_errors_of_text_servers(status: int, body: Any) -> None:
         assert error.problem in OURS
 
 
-OURS = (None, REFUSED, NO_KEY, *(rule.told for rule in RULES), problem(ProblemKind.TOO_LARGE))
+OURS = (None, REFUSED, *(rule.told for rule in RULES), problem(ProblemKind.TOO_LARGE))
 
 
 @bounded

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from backends.common.http import Http
 from backends.common.model_server import LoadWish, ServedModel
-from backends.common.server_replies import ask
+from backends.common.server_replies import ask, require_key
 from backends.openai.flavours.replies import Listing, listing
 from queueing.core.requests import Capability
 from queueing.core.specs import ModelSpec
@@ -146,6 +146,10 @@ class Flavour:
     async def describe(self, http: Http) -> str | None:
         """Return the server's name and version, or None if it is not of this flavour."""
         return "OpenAI-compatible server" if await ask(http, "/v1/models", Listing) else None
+
+    async def admit(self, http: Http) -> None:
+        """Try the key where questions are sent, because a list of models may be public."""
+        await require_key(http, self.chat_path)
 
     async def notes(self, http: Http) -> tuple[str, ...]:  # noqa: ARG002 - for others
         """Return notes for the operator, for `usher check`."""

@@ -15,12 +15,11 @@ from urllib.parse import urlsplit, urlunsplit
 
 from backends.common.http_replies import HttpRefused
 from backends.common.proxies import of_environment
-from backends.common.server_replies import TokenRefused
 from backends.registry import KINDS, connect
 from bot.cli.init.terminal import in_a_line
 from bot.http.addresses import is_loopback, joined
 from queueing.core.concurrency import timeout
-from queueing.core.errors import BackendError, BadModel
+from queueing.core.errors import BackendError, BadModel, KeyRefused
 from queueing.core.ports import GENERIC, Backend, ServerInfo
 from queueing.core.specs import BackendSpec
 
@@ -168,7 +167,7 @@ async def _ask(url: str, kind: str, token: str) -> FoundServer:
 def _wants_token(error: BackendError) -> bool:
     if isinstance(error, HttpRefused):
         return error.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
-    return isinstance(error, TokenRefused)
+    return isinstance(error, KeyRefused)
 
 
 def _described(server: FoundServer, info: ServerInfo) -> FoundServer:

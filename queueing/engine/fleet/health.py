@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 
+from queueing.core.errors import KeyRefused
 from queueing.core.ports import Clock, ServerInfo
 from queueing.core.specs import BackendSpec
 from queueing.core.status import Trouble
@@ -25,6 +26,8 @@ class HealthRecord:
 
     `error` is None before the first check and while the backend is up. `wedged_until` is set while
     a server answers but does not run the jobs it accepted; `wedges` counts how often in a row.
+    `key_doubted` is set after a job was refused for its key, until the key works; `key_refused`
+    while it is known not to.
     """
 
     up: bool = False
@@ -33,6 +36,8 @@ class HealthRecord:
     error: str | None = None
     wedges: int = 0
     wedged_until: float | None = None
+    key_doubted: bool = False
+    key_refused: bool = False
 
 
 class BackendHealth:
@@ -82,7 +87,16 @@ class BackendHealth:
                 log.info("%s is back: %s", self._names[backend], info.description)
             self._changed()
 
-    def down(self, backend: str, error: str) -> None:
+    def failed(self, backend: str, error: Exception) -> None:
+        """Record that a backend is down because of an error."""
+        self.down(backend, str(error), key_refused=isinstance(error, KeyRefused))
+
+    def doubt_key(self, backend: str) -> None:
+        """Have a backend's key tried soon, because a job was refused for it."""
+        self._health[backend] = replace(self._health[backend], key_doubted=True)
+        self.look_soon(backend)
+
+    def down(self, backend: str, error: str, *, key_refused: bool = False) -> None:
         """Record that a backend is down. It is not wedged then, as it may have restarted."""
         health = self._health[backend]
         news = health.up or health.error is None  # None also before the first check
@@ -95,8 +109,10 @@ class BackendHealth:
             since=self._clock.now() if health.up else health.since,
             error=error,
             wedged_until=None,
+            key_doubted=health.key_doubted or key_refused,
+            key_refused=key_refused,
         )
-        if news:
+        if news or key_refused is not health.key_refused:
             self._changed()
         if health.up:
             self.look_soon(backend)

@@ -18,6 +18,7 @@ from queueing.core.errors import (
     BackendError,
     BadModel,
     Busy,
+    KeyRefused,
     ModelCrashed,
     NotLoaded,
     OutOfMemory,
@@ -77,8 +78,8 @@ ANSWERS: tuple[tuple[int, JsonValue, type[BackendError]], ...] = (
     (404, {"error": {"message": 'model "llama9" not found, try pulling it first'}}, BadModel),
     (404, {"object": "error", "message": "The model `x` does not exist.", "code": 404}, BadModel),
     (200, {"error": "Unexpected endpoint or method. (POST /v1/x)"}, BadModel),
-    (401, {"error": {"code": "invalid_api_key", "message": "token is required"}}, UnknownFailure),
-    (200, {"error": {"code": "invalid_api_key", "message": "no token"}}, UnknownFailure),
+    (401, {"error": {"code": "invalid_api_key", "message": "token is required"}}, KeyRefused),
+    (200, {"error": {"code": "invalid_api_key", "message": "no token"}}, KeyRefused),
     (200, {"error": "The model has crashed without additional information."}, ModelCrashed),
     (500, {"error": "llama runner process has terminated: exit status 2"}, ModelCrashed),
     (503, {"error": {"message": "server busy, please try again."}}, Busy),
@@ -182,7 +183,7 @@ def test_what_a_caller_says_names_no_fault_of_a_server(
     for said in CALLERS:
         quoted = {"error": {"message": f"Failed to parse input: {json.dumps({'a': said})}"}}
         assert type(classify(500, quoted)) is UnknownFailure
-        assert type(classify(401, quoted)) is UnknownFailure
+        assert type(classify(401, quoted)) is KeyRefused
 
 
 @pytest.mark.parametrize("classify", [openai.classify, images.classify], ids=["text", "image"])

@@ -7,11 +7,13 @@ from pydantic import JsonValue
 
 from backends.common.http import Http
 from backends.openai.answer_events import EVENT_LIMIT
+from backends.openai.backend import OpenAI
 from backends.registry import connect
 from queueing.core.errors import (
     BackendError,
     BadModel,
     Busy,
+    KeyRefused,
     ModelCrashed,
     NotLoaded,
     OutOfMemory,
@@ -22,7 +24,7 @@ from queueing.core.errors import (
 )
 from queueing.core.specs import BackendSpec, ModelSpec, Timeouts
 from tests.backends.openai.asking import ANSWER, answer, connected, image, model, work
-from tests.fakes.llm.llm import Fault, Model, serving
+from tests.fakes.llm.llm import KINDS, Fault, Model, serving
 from tests.told import words
 
 FAULTS: dict[Fault, type[BackendError]] = {
@@ -115,6 +117,31 @@ async def test_a_configured_context_is_that_of_a_server_that_tells_none() -> Non
         assert caught.value.problem is not None
         assert caught.value.problem.what is ProblemKind.TOO_LONG
         assert not server.posted("/v1/chat/completions")
+
+
+LISTS = frozenset({"/v1/models", "/props", "/version", "/api/tags", "/api/ps", "/api/v1/models"})
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "lmstudio-0.3"])
+async def test_a_wrong_key_is_found_behind_a_public_list(kind: str) -> None:
+    """The server would be taken for another kind, and every question would fail."""
+    for public in ({"/v1/models"}, LISTS):
+        async with serving(kind, token="right") as server:
+            server.public = frozenset(public)
+            server.models["alpha"].copies = ["alpha"]
+            async with connected(server, token="wrong") as backend:
+                with pytest.raises(KeyRefused):
+                    await tried(backend)
+                with pytest.raises(KeyRefused):
+                    await answer(backend, model(), work())
+                server.token = "wrong"
+                assert (await backend.probe()).flavour == kind
+                assert (await answer(backend, model(), work())).text == ANSWER
+
+
+async def tried(backend: OpenAI) -> None:
+    await backend.probe()
+    await backend.admit()
 
 
 @pytest.mark.parametrize("kind", ["lmstudio", "llamacpp"])

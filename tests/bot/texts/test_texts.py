@@ -113,6 +113,7 @@ def test_a_moment_is_shown_only_where_one_can_be_known() -> None:
     cases: list[WaitCause] = [
         WaitCause.PAUSED,
         WaitCause.OFFLINE,
+        WaitCause.KEY,
         WaitCause.KEPT,
         WaitCause.ROOM_BUSY,
     ]

@@ -10,7 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from queueing.core.concurrency import undisturbed
-from queueing.core.errors import Busy, NotLoaded, OutOfMemory, Unavailable, UnknownFailure
+from queueing.core.errors import (
+    Busy,
+    KeyRefused,
+    NotLoaded,
+    OutOfMemory,
+    Unavailable,
+    UnknownFailure,
+)
 from queueing.core.ports import Fetch, Report, ServerInfo
 from queueing.core.requests import (
     Capability,
@@ -169,6 +176,7 @@ class FakeServer:
         self.options: frozenset[str] | None = None  # of requests for images; None: all
         self.usual: dict[str, float] = {}  # numbers of requests that name none
         self.loras: tuple[str, ...] = ()
+        self.key_refused = False  # it lists its models all the same
         self.answer_s = 0.0  # how old its answers about its memory are when they arrive
         self.stubborn = False  # goes on loading when its client has gone
         self.loads: list[tuple[float, str]] = []
@@ -388,6 +396,8 @@ class FakeBackend:
 
     async def admit(self) -> None:
         await self._reach()
+        if self.server.key_refused:
+            raise KeyRefused(f"{self.server.name} refuses the key")
 
     async def sample(self, model: ModelSpec) -> str:
         await self._reach()
@@ -409,7 +419,7 @@ class FakeBackend:
     async def run(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
         self.server.calls.append(f"run {prompt_of(work)}")
         await asyncio.sleep(0.01)
-        await self._reach()
+        await self.admit()
         if model.name not in self.server.memory | self.server.weightless:
             raise NotLoaded(f"{model.name} is not loaded on {self.server.name}")
         return await self._follow(self.server.accept(model.name, work), report)

@@ -25,6 +25,7 @@ ACTED_ON = {
     WaitCause.PINNED: "until an admin unloads it",
     WaitCause.PAUSED: "paused by an admin",
     WaitCause.OFFLINE: "offline",
+    WaitCause.KEY: "an admin needs to",
     WaitCause.NO_ROOM: "other programs are using the memory",
     WaitCause.YIELDING: "another program",
 }

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from queueing.core.errors import KeyRefused, problem_of
 from queueing.core.jobs import JobEvent, JobState
-from queueing.core.snapshot import WaitCause
+from queueing.core.snapshot import Reason, WaitCause
 from queueing.core.specs import Timeouts
-from tests.fakes.servers.backend import FakeBackend, FakeProbe
+from tests.fakes.servers.backend import FakeBackend, FakeProbe, Fate, prompt_of
 from tests.simulation.installation import Installation, ended, host, image_model, one_gpu, until
 from tests.simulation.loop import in_virtual_time
 
@@ -37,6 +38,49 @@ async def test_a_server_that_is_away_is_shown_and_comes_back_by_itself() -> None
         server.up = True
         done = await ended(queue, job, within_s=60)
         assert (done.state, done.attempt) == (JobState.COMPLETED, 1)
+
+
+@in_virtual_time
+async def test_a_server_that_refuses_its_key_is_held_until_it_takes_it() -> None:
+    """Each job would be sent there three times, and fail in the name of a server that is up."""
+    installation = one_model()
+    server = installation.servers["comfy"]
+    server.memory = {"flux"}
+    async with installation.queue() as queue:
+        await asyncio.sleep(10)
+        server.key_refused = True
+        jobs = [await installation.ask(queue, "flux", name) for name in "abc"]
+        await asyncio.sleep(600)
+        assert len([call for call in server.calls if call.startswith("run")]) <= len(jobs)
+        (backend,) = queue.status.snapshot().backends
+        assert (backend.up, backend.error) == (False, "comfy refuses the key")
+        reason = queue.status.snapshot().models[0].reason
+        assert reason == Reason(why=WaitCause.KEY, model="flux", backend="comfy")
+        assert server.memory == {"flux"}
+        server.key_refused = False
+        for job in jobs:
+            done = await ended(queue, job, within_s=60)
+            assert (done.state, done.attempt) == (JobState.COMPLETED, 1)
+
+
+@in_virtual_time
+async def test_a_key_that_works_for_others_holds_nobody_up() -> None:
+    """A model that one key may not use would take the server from everybody."""
+    installation = Installation.of(
+        [image_model("flux"), image_model("sdxl")], [host("gpu", "comfy", vram_mb=48000)]
+    )
+    refused = KeyRefused("status 401")
+    installation.servers["comfy"].fates = lambda work: (
+        Fate(error=refused) if "no" in prompt_of(work) else Fate()
+    )
+    async with installation.queue() as queue:
+        job = await installation.ask(queue, "flux", "no")
+        other = await installation.ask(queue, "sdxl", "b")
+        assert (await ended(queue, other, within_s=60)).state is JobState.COMPLETED
+        done = await ended(queue, job, within_s=600)
+        assert (done.state, done.error) == (JobState.FAILED, problem_of(refused).code())
+        (backend,) = queue.status.snapshot().backends
+        assert backend.up
 
 
 @in_virtual_time
