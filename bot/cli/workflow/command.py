@@ -13,7 +13,6 @@ from pathlib import Path
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from backends.comfyui.model_templates import remarks_on
-from backends.comfyui.verifying import described, opened, verify
 from backends.comfyui.workflow.drafting import Chosen, Draft, drafted, shown_candidates
 from backends.comfyui.workflow.export_links import InputPlace, value_at
 from backends.comfyui.workflow.graph import Graph
@@ -22,17 +21,17 @@ from backends.comfyui.workflow.template import Template, prepare, saved_part
 from bot.app import logs, process
 from bot.cli.init.files import NewFile, is_there, write_all
 from bot.cli.init.terminal import InitFailed, Keyboard, NoQuestions, Terminal, ask_for
+from bot.cli.workflow import trial
 from bot.cli.workflow.entries import entry, with_model
 from bot.config.config import Config
 from bot.config.loader import ConfigError, load, loaded, text_of
 from bot.config.values import Name
-from queueing.core.errors import BackendError, BadModel
-from queueing.core.specs import BackendSpec
+from queueing.core.errors import BadModel
 
 FOLDER = "workflows"
 BROKEN = 2
 STOPPED = 130  # the shells' status for a program ended by Ctrl-C
-_KIND = "comfyui"
+USUAL_NAME = "comfyui"  # of a server, as `usher init` names it
 _NAME = TypeAdapter(Name)
 _ODD = re.compile(r"[^a-z0-9._]+")
 
@@ -47,16 +46,6 @@ class AddOptions:
     chosen: Chosen
     write: bool = False
     dry_run: bool = False
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Outcome:
-    """What a server says of a template: nothing if it is all right."""
-
-    backend: str
-    refused: str = ""
-    notes: tuple[str, ...] = ()
-    reached: bool = True
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -115,28 +104,22 @@ def _place(text: str | None) -> InputPlace | None:
 def add(options: AddOptions, terminal: Terminal, environ: Mapping[str, str] = os.environ) -> int:
     """Run the command and return the exit status. Raises `ConfigError` or `BadModel`."""
     config = _config(options, environ)
-    target = options.config.absolute().parent / FOLDER / f"{options.name}.json"
-    _require_room(options, config, target)
+    _require_free_name(options, config)
     before = read_export(_text(options.file), name=options.file.name)
-    servers = _servers(config)
-    offered = process.run(_described(servers, before))
+    servers = trial.servers_of(config)
+    offered = process.run(trial.described_by(servers, before))
     draft = _decided(before, offered, options.chosen, terminal)
     template = prepare(saved_part(draft.nodes), {}, name=options.file.name)
     _show(draft, template, terminal)
-    outcomes = process.run(_tried(servers, template))
-    _show_outcomes(outcomes, terminal)
+    outcomes = process.run(trial.tried(servers, template))
+    for line in trial.lines(outcomes):
+        terminal.tell(logs.harmless(line))
     if options.dry_run:
         _show_difference(before, draft.nodes, options, terminal)
     else:
-        text = _as_text(draft.nodes)
-        target.parent.mkdir(exist_ok=True)
-        write_all([NewFile(path=target, text=text)])
-        terminal.tell(f"Wrote {target}")
-    usable = _usable(outcomes)
-    _tell_entry(
-        options, usable or tuple(each.backend for each in outcomes), bool(usable), terminal, environ
-    )
-    return BROKEN if outcomes and not usable else 0
+        _write_template(options, _as_text(draft.nodes), terminal)
+    _add_entry(options, outcomes, terminal, environ)
+    return BROKEN if outcomes and not trial.usable(outcomes) else 0
 
 
 def _config(options: AddOptions, environ: Mapping[str, str]) -> Config | None:
@@ -145,13 +128,27 @@ def _config(options: AddOptions, environ: Mapping[str, str]) -> Config | None:
     return load(options.config, environ)
 
 
-def _require_room(options: AddOptions, config: Config | None, target: Path) -> None:
+def _require_free_name(options: AddOptions, config: Config | None) -> None:
     if config is not None and options.name in config.models:
         raise ConfigError(
             (f"{options.config}: already has a model {options.name}: choose another --name",)
         )
+
+
+def _write_template(options: AddOptions, text: str, terminal: Terminal) -> None:
+    """Write the template, unless the file is there with this very text."""
+    target = options.config.absolute().parent / FOLDER / f"{options.name}.json"
     if is_there(target):
+        if target.is_file() and _text(target) == text:
+            terminal.tell(f"{target} is there already")
+            return
         raise ConfigError((f"{target} already exists and was not changed: choose another --name",))
+    try:
+        target.parent.mkdir(exist_ok=True)
+    except OSError as error:
+        raise ConfigError((f"{target.parent} cannot be made: {error.strerror}",)) from None
+    write_all([NewFile(path=target, text=text)])
+    terminal.tell(f"Wrote {target}")
 
 
 def _text(file: Path) -> str:
@@ -217,71 +214,19 @@ def _as_text(graph: Graph) -> str:
     return json.dumps(as_export(graph), indent=2, ensure_ascii=False) + "\n"
 
 
-# ---------------------------------------------------------------- the servers
-
-
-def _servers(config: Config | None) -> Sequence[BackendSpec]:
-    if config is None:
-        return ()
-    return [spec for spec in config.catalog().backends.values() if spec.kind == _KIND]
-
-
-async def _described(servers: Sequence[BackendSpec], graph: Graph) -> dict[str, JsonValue]:
-    """Return the descriptions of a graph's nodes from the first server that answers."""
-    for spec in servers:
-        try:
-            async with opened(spec) as server:
-                return await described(server, {node.class_type for node in graph.values()})
-        except BackendError:
-            continue
-    return {}
-
-
-async def _tried(servers: Sequence[BackendSpec], template: Template) -> Sequence[Outcome]:
-    return [await _outcome(spec, template) for spec in servers]
-
-
-async def _outcome(spec: BackendSpec, template: Template) -> Outcome:
-    try:
-        async with opened(spec) as server:
-            notes = [note async for note in verify(server, template)]
-            return Outcome(backend=spec.name, notes=tuple(notes))
-    except BadModel as error:
-        return Outcome(backend=spec.name, refused=str(error))
-    except BackendError as error:
-        return Outcome(backend=spec.name, refused=str(error), reached=False)
-
-
-def _show_outcomes(outcomes: Sequence[Outcome], terminal: Terminal) -> None:
-    if not outcomes:
-        terminal.tell("Not tried: no ComfyUI server is configured.")
-    for each in outcomes:
-        if not each.reached:
-            told = f"not tried: no usable answer ({each.refused})"
-        else:
-            told = f"FAILED: {each.refused}" if each.refused else "ok"
-        terminal.tell(logs.harmless(f"{each.backend}: {told}"))
-        for note in each.notes:
-            terminal.tell(logs.harmless(f"{each.backend}: {note}"))
-
-
-def _usable(outcomes: Sequence[Outcome]) -> tuple[str, ...]:
-    """Return the servers that accept the template; of unreachable ones nothing is known."""
-    return tuple(each.backend for each in outcomes if not each.refused or not each.reached)
-
-
 # ---------------------------------------------------------------- the configuration
 
 
-def _tell_entry(
+def _add_entry(
     options: AddOptions,
-    backends: tuple[str, ...],
-    usable: bool,
+    outcomes: Sequence[trial.Outcome],
     terminal: Terminal,
     environ: Mapping[str, str],
 ) -> None:
+    """Add the model to the configuration, or show what to add."""
+    usable = trial.usable(outcomes)
+    backends = usable or tuple(each.backend for each in outcomes) or (USUAL_NAME,)
     workflow = f"{FOLDER}/{options.name}.json"
-    shown = entry(options.name, backends or ("comfy",), workflow)
     if options.write and not options.dry_run and usable:
         _write_entry(options, backends, workflow, environ)
         terminal.tell(f"Added to {options.config}:")
@@ -289,7 +234,7 @@ def _tell_entry(
         terminal.tell("Not added to the configuration, because no server accepts it:")
     else:
         terminal.tell(f"Add this to {options.config}, or use --write:")
-    terminal.tell(f"\nmodels:\n{shown}")
+    terminal.tell(f"\nmodels:\n{entry(options.name, backends, workflow)}")
 
 
 def _write_entry(

@@ -156,6 +156,15 @@ def test_a_dry_run_shows_the_difference_and_writes_nothing(
     assert '+      "seed": "{{seed}}",\n' in told
 
 
+def test_the_same_again_finds_its_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever fetches a missing model and tries again would end up with a second file."""
+    file, config = exported(tmp_path), configured(tmp_path)
+    add(file, config)
+    assert add(file, config, "--write") == 0
+    assert "foxes.json is there already" in capsys.readouterr().out
+    assert [*load(config, {}).models] == ["foxes"]
+
+
 def test_nothing_is_written_over(tmp_path: Path) -> None:
     """A template that somebody has improved by hand would be lost."""
     file, config = exported(tmp_path), configured(tmp_path)
