@@ -7,7 +7,7 @@ import asyncio
 import io
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from PIL import Image, ImageChops, ImageOps
@@ -198,6 +198,7 @@ def _fitted(file: File, limit: int) -> File | None:
 _OPAQUE = 255
 _MARKED_MOST = 127  # of opacity; more opaque parts stay
 _STROKE_LEAST = 250  # of brightness; less is no white stroke
+_SOFT = 8  # by how much an edge may be darker
 
 
 async def mask_of(image: File, given: File | None = None) -> File:
@@ -223,7 +224,8 @@ def _mask(image: File, given: File | None) -> File:
         if given is not None and _least(kept) == _OPAQUE:
             kept = ImageChops.invert(_brightest(layered))
         elif given is not None and _is_strokes(layered):
-            kept = ImageChops.invert(kept)
+            most = _most(kept)
+            kept = kept.point(lambda alpha: _OPAQUE - alpha * _OPAQUE // most)
     if _least(kept) > _MARKED_MOST:
         raise Declined(Refusal(RefusalKind.EMPTY_MASK))
     mask = Image.new("RGBA", size)
@@ -240,13 +242,26 @@ def _brightest(marks: Image.Image) -> Image.Image:
 
 
 def _is_strokes(mask: Image.Image) -> bool:
-    """Return whether a mask is a layer of white strokes, as drawing programs export it."""
-    opaque = mask.getchannel("A").point(lambda alpha: _OPAQUE if alpha > _MARKED_MOST else 0)
-    on_white = Image.new("L", mask.size, "white")
-    on_white.paste(mask.convert("L"), mask=opaque)
-    return bool(opaque.getbbox()) and _least(on_white) >= _STROKE_LEAST
+    """Return whether a mask is a layer of white strokes, as drawing programs export it.
+
+    Soft edges may be as bright as they are opaque, or white.
+    """
+    alpha = mask.getchannel("A")
+    bright = alpha.point(
+        lambda value: _STROKE_LEAST if value >= _STROKE_LEAST else max(value - _SOFT, 0)
+    )
+    missing = ImageChops.subtract(bright, mask.convert("L"))
+    return _most(alpha) > _SOFT and _most(missing) == 0
 
 
-def _least(channel: Image.Image) -> float:
-    low = channel.getextrema()[0]
-    return low[0] if isinstance(low, tuple) else low
+def _least(channel: Image.Image) -> int:
+    return min(_values(channel))
+
+
+def _most(channel: Image.Image) -> int:
+    return max(_values(channel))
+
+
+def _values(channel: Image.Image) -> Sequence[int]:
+    """Return the values that occur in an image with one channel of 8 bits."""
+    return [value for value, count in enumerate(channel.histogram()) if count]

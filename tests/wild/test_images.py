@@ -205,6 +205,6 @@ async def test_a_broken_or_huge_image_of_a_rarer_format_is_refused() -> None:
 @pytest.mark.parametrize("mask", MASKS, ids=lambda file: file.name)
 def test_a_mask_marks_what_its_person_painted(mask: Path) -> None:
     """The rest of the image would change instead."""
-    image = File(name="i.png", mime="image/png", data=mask.read_bytes())
+    image = taken(mask)
     alpha = opened(asyncio.run(mask_of(image, image)).data).getchannel("A")
     assert (alpha.getpixel((1, 1)), alpha.getpixel((alpha.width - 2, alpha.height - 2))) == (0, 255)
