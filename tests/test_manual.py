@@ -1,5 +1,6 @@
 """The documentation site: its made pages name everything, and its links lead somewhere."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,9 @@ from docs.manual import api, chat_commands, command_line, hooks, settings
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "config.example.yaml"
+_FETCHED = re.compile(
+    r"<(?:script|link|img|iframe|source|video|audio|object)\b[^>]*?\s(?:src|href|data)=\"([^\"]*)"
+)
 
 
 def test_every_command_is_in_the_reference() -> None:
@@ -85,3 +89,18 @@ def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert "gone.md" in done.stderr
+
+
+@pytest.mark.thorough
+def test_the_site_fetches_nothing_from_elsewhere(tmp_path: Path) -> None:
+    """Without a network, diagrams would stay source text; with one, another site sees readers."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True)
+    for page in tmp_path.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        fetched = _FETCHED.findall(text)
+        assert [each for each in fetched if re.match(r"(https?:)?//", each)] == [], page.name
+        assert 'class="mermaid' not in text, page.name  # the theme fetches its program
+    for style in tmp_path.rglob("*.css"):
+        text = style.read_text(encoding="utf-8")
+        assert not re.search(r"""(url\(|@import\s*)["']?(https?:)?//""", text), style.name

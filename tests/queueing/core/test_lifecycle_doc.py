@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from bot.api.operations import OPERATIONS
 from queueing.core.jobs import FINAL, TRANSITIONS, JobEvent, JobState
 
 PAGE = Path(__file__).parents[3] / "docs" / "job-lifecycle.md"
@@ -35,3 +36,17 @@ def test_the_page_explains_every_event() -> None:
     text = PAGE.read_text(encoding="utf-8")
     for event in JobEvent:
         assert f"| `{event.name}` |" in text
+
+
+def test_the_states_of_the_api_are_those_of_jobs() -> None:
+    """A program would ask for jobs of a state that none is ever in."""
+    named = {state.value for state in JobState}
+    (listed,) = (
+        parameter["schema"]["enum"]
+        for parameter in OPERATIONS["GET /v1/jobs"].parameters
+        if parameter["name"] == "state"
+    )
+    assert {*listed} == named | {"open"}
+    text = (PAGE.parent / "api.md").read_text(encoding="utf-8")
+    row = next(line for line in text.splitlines() if "/v1/jobs?state=open" in line)
+    assert {*re.findall(r"`([a-z]+)`", row.partition("may be")[2])} == {*listed}
