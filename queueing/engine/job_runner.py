@@ -57,35 +57,27 @@ class _Attempt:
     stored: bool = False  # the output is stored; the slot was freed earlier
 
 
+@dataclass(kw_only=True, eq=False)
 class JobRunner:
     """Runs each attempt in its own task and makes all its state changes."""
 
-    def __init__(
-        self,
-        *,
-        jobs: JobStore,
-        fleet: Fleet,
-        clock: Clock,
-        sending: AttemptSender,
-        outcomes: Outcomes,
-        loader: Loader,
-        times: LearnedTimes,
-        bus: EventBus,
-        runner: str,
-    ) -> None:
-        self._jobs = jobs
-        self._fleet = fleet
-        self._clock = clock
-        self._sending = sending
-        self._outcomes = outcomes
-        self._loader = loader
-        self._times = times
-        self._bus = bus
-        self._runner = runner
-        self._attempts: dict[int, _Attempt] = {}
-        self._ended_now: list[asyncio.Future[None]] = []  # resolved once the next starts are stored
+    jobs: JobStore
+    fleet: Fleet
+    clock: Clock
+    sending: AttemptSender
+    outcomes: Outcomes
+    loader: Loader
+    times: LearnedTimes
+    bus: EventBus
+    runner: str
+    _attempts: dict[int, _Attempt] = field(default_factory=dict, init=False)
+    # resolved once the next starts are stored
+    _ended_now: list[asyncio.Future[None]] = field(default_factory=list, init=False)
+    # servers that keep running their jobs after the bot stops
+    _left: frozenset[str] = field(default_factory=frozenset, init=False)
+
+    def __post_init__(self) -> None:
         self.attempt_ended: Callable[[], None] = lambda: None
-        self._left = frozenset[str]()  # servers that keep running their jobs after the bot stops
 
     # ------------------------------------------------------------ the way in
 
@@ -96,7 +88,7 @@ class JobRunner:
         `StoreError` if the store fails; the job does not start then.
         """
         started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._fleet.jobs.occupy(start.job, start.backend, ends_at)
+        self.fleet.jobs.occupy(start.job, start.backend, ends_at)
         attempt = self._spawn(start.job, lambda: self._process(start, started), work, start.backend)
         attempt.started = started
         return started
@@ -106,16 +98,16 @@ class JobRunner:
 
         The job occupies its slot while its server is queried and watched.
         """
-        spec, backend = self._fleet.catalog.models.get(job.model), job.backend
-        if spec is None or backend is None or backend not in self._fleet.serving(spec):
+        spec, backend = self.fleet.catalog.models.get(job.model), job.backend
+        if spec is None or backend is None or backend not in self.fleet.serving(spec):
             self._spawn(job, lambda: self._lost(job), work)
             return
-        self._fleet.copies.found(spec, backend)
-        now, usual_s = self._clock.now(), self._times.service(job, backend).median_s
+        self.fleet.copies.found(spec, backend)
+        now, usual_s = self.clock.now(), self.times.service(job, backend).median_s
         # Nobody measured how long the server worked while the bot was down: at most a usual job.
         taken_s = min(usual_s, max(0.0, now - (job.started_at or now)))
-        self._fleet.jobs.occupy(job, backend, now + usual_s, taken_s=taken_s)
-        attempt = partial(self._sending.resume, job, backend)
+        self.fleet.jobs.occupy(job, backend, now + usual_s, taken_s=taken_s)
+        attempt = partial(self.sending.resume, job, backend)
         self._spawn(job, lambda: self._run(job, backend, attempt), work, backend).sent.set()
 
     def cancel(self, job_id: int) -> None:
@@ -151,7 +143,7 @@ class JobRunner:
         tasks = [attempt.task for attempt in self._attempts.values()]
         if tasks:
             await asyncio.wait(tasks, timeout=grace_s)
-        self._left = self._sending.leave()
+        self._left = self.sending.leave()
         for task in tasks:
             task.cancel()
         if tasks:
@@ -177,10 +169,10 @@ class JobRunner:
             _resolve(attempt.started)
         attempt.sent.set()
         self.attempt_ended()
-        self._fleet.jobs.vacate(job_id)
-        self._fleet.jobs.meter.forget(job_id)
+        self.fleet.jobs.vacate(job_id)
+        self.fleet.jobs.meter.forget(job_id)
         if not attempt.stored:
-            self._bus.fleet_changed()
+            self.bus.fleet_changed()
 
     async def _guarded(self, job: Job, steps: Callable[[], Awaitable[None]]) -> None:
         try:
@@ -190,11 +182,11 @@ class JobRunner:
             # next run fetches or watches it.
             attempt = self._attempts[job.id]
             if not attempt.finished and attempt.backend not in self._left:
-                await self._outcomes.give_back(job, JobEvent.RELEASE)
+                await self.outcomes.give_back(job, JobEvent.RELEASE)
             raise
         except Exception:
             log.exception("job %d: stopped by a bug", job.id)
-            await self._outcomes.give_back(job, JobEvent.FAIL, problem=problem(ProblemKind.BUG))
+            await self.outcomes.give_back(job, JobEvent.FAIL, problem=problem(ProblemKind.BUG))
 
     # ------------------------------------------------------------ the steps of an attempt
 
@@ -202,7 +194,7 @@ class JobRunner:
         begun = await self._start(start, started)
         if begun is not None:
             sent = self._attempts[begun.job.id].sent.set
-            attempt = partial(self._sending.send, begun.job, start.backend, sent)
+            attempt = partial(self.sending.send, begun.job, start.backend, sent)
             await self._run(begun.job, start.backend, attempt)
 
     async def _start(self, start: Start, started: asyncio.Future[None]) -> JobChanged | None:
@@ -210,19 +202,19 @@ class JobRunner:
 
         def follow(change: JobChanged) -> None:
             _resolve(started)
-            self._fleet.jobs.begun(change.job)
-            self._bus.publish(change)
+            self.fleet.jobs.begun(change.job)
+            self.bus.publish(change)
 
         try:
-            starting = self._jobs.apply(
+            starting = self.jobs.apply(
                 start.job,
                 JobEvent.START,
-                self._clock.now(),
-                runner=self._runner,
+                self.clock.now(),
+                runner=self.runner,
                 backend=start.backend,
                 suspect=start.job.suspect,
             )
-            return await self._bus.after(starting, follow)
+            return await self.bus.after(starting, follow)
         except StaleJob:
             return None
         except StoreError as error:
@@ -231,30 +223,30 @@ class JobRunner:
             return None
 
     async def _run(self, job: Job, backend: str, attempt: Attempted) -> None:
-        spec = self._fleet.catalog.spec_of(job.model)
+        spec = self.fleet.catalog.spec_of(job.model)
         try:
-            pace = ProgressEstimate(self._fleet.jobs.slots[job.id].ends_at, self._clock.now())
+            pace = ProgressEstimate(self.fleet.jobs.slots[job.id].ends_at, self.clock.now())
             fetch = await watched(attempt, spec.timeouts, lambda p: self._progressed(job, pace, p))
             # The server has finished, so the slot is free: fetching overlaps with the next job.
-            self._fleet.jobs.vacate(job.id)
+            self.fleet.jobs.vacate(job.id)
             self._attempts[job.id].finished = True
-            self._fleet.health.worked(backend)
-            self._times.job_ended(job, backend)
+            self.fleet.health.worked(backend)
+            self.times.job_ended(job, backend)
             await self._give_way(backend)
-            output = await self._sending.fetch(fetch, job)
+            output = await self.sending.fetch(fetch, job)
         except Lost:
             await self._lost(job)
         except StoreError as error:
             # The inputs could not be read and nothing was sent, so the job is not to blame.
             log.warning("job %d: %s", job.id, error)
-            await self._outcomes.conclude(
-                job, JobEvent.RELEASE, not_before=self._clock.now() + FIRST_PAUSE_S
+            await self.outcomes.conclude(
+                job, JobEvent.RELEASE, not_before=self.clock.now() + FIRST_PAUSE_S
             )
         except Exception as error:  # noqa: BLE001 - every failure of an attempt is the job's outcome
             await self._failed(job, spec, backend, error)
         else:
-            taken_s = self._fleet.jobs.meter.taken_s(job.id)
-            await self._outcomes.conclude(job, JobEvent.COMPLETE, output=output, gpu_s=taken_s)
+            taken_s = self.fleet.jobs.meter.taken_s(job.id)
+            await self.outcomes.conclude(job, JobEvent.COMPLETE, output=output, gpu_s=taken_s)
             self._attempts[job.id].stored = True
 
     async def _give_way(self, backend: str) -> None:
@@ -272,42 +264,42 @@ class JobRunner:
                         await attempt.sent.wait()
 
     def _progressed(self, job: Job, pace: ProgressEstimate, progress: Progress) -> None:
-        ends_at = pace.heard(progress, self._clock.now())
+        ends_at = pace.heard(progress, self.clock.now())
         if progress.ahead:
-            self._fleet.jobs.hold(job.id)
+            self.fleet.jobs.hold(job.id)
         elif ends_at:
-            self._fleet.jobs.expect(job.id, ends_at)
+            self.fleet.jobs.expect(job.id, ends_at)
         if progress.fraction is not None:
-            self._fleet.jobs.reach(job.id, progress.fraction)
-        self._bus.publish(Progressed(job_id=job.id, progress=progress))
+            self.fleet.jobs.reach(job.id, progress.fraction)
+        self.bus.publish(Progressed(job_id=job.id, progress=progress))
 
     # ------------------------------------------------------------ outcomes
 
     async def _failed(self, job: Job, spec: ModelSpec, backend: str, error: Exception) -> None:
         alone = self._note_error(job, backend, error)
-        far = is_far_above(job.request, self._sending.usual(job, backend))
+        far = is_far_above(job.request, self.sending.usual(job, backend))
         outcome = after_failure(
             job,
             error,
             spec,
-            self._clock.now(),
+            self.clock.now(),
             alone=alone,
-            lost_in_a_row=self._fleet.load_failures.of(job.model).count,
+            lost_in_a_row=self.fleet.load_failures.of(job.model).count,
             far=far,
         )
-        self._fleet.jobs.vacate(job.id)
+        self.fleet.jobs.vacate(job.id)
         if isinstance(error, OutOfMemory) and not far:  # an oversized job must not evict others
-            for host in self._fleet.catalog.hosts_of[backend]:
-                await self._loader.relieve(host)
+            for host in self.fleet.catalog.hosts_of[backend]:
+                await self.loader.relieve(host)
         log.warning("job %d on %s: %s: %s", job.id, backend, type(error).__name__, error)
         await self._conclude(job, outcome)
 
     async def _conclude(self, job: Job, outcome: Retry | Fail) -> None:
         """Store the outcome of a job that has no result."""
         if isinstance(outcome, Fail):
-            await self._outcomes.conclude(job, JobEvent.FAIL, problem=outcome.problem)
+            await self.outcomes.conclude(job, JobEvent.FAIL, problem=outcome.problem)
             return
-        await self._outcomes.conclude(
+        await self.outcomes.conclude(
             job,
             JobEvent.RETRY if outcome.charged else JobEvent.RELEASE,
             not_before=outcome.not_before,
@@ -318,20 +310,20 @@ class JobRunner:
         """Record what an error says about its server. Returns whether the job ran alone there."""
         match error:
             case KeyRefused():
-                self._fleet.health.doubt_key(backend)
+                self.fleet.health.doubt_key(backend)
             case Unavailable():
                 alone = self._ran_alone(job, backend)
-                self._fleet.health.down(backend, str(error))
+                self.fleet.health.down(backend, str(error))
                 return alone
             case ModelCrashed():
-                self._fleet.health.look_soon(backend)
+                self.fleet.health.look_soon(backend)
                 return self._ran_alone(job, backend)
             case UnreadableAnswer() | UnknownFailure():  # up while it passes health checks
-                self._fleet.health.look_soon(backend)
+                self.fleet.health.look_soon(backend)
             case NotLoaded():
-                self._fleet.copies.lost(job.model, backend)
+                self.fleet.copies.lost(job.model, backend)
             case NeverBegan():
-                self._fleet.health.wedged(backend, str(error))
+                self.fleet.health.wedged(backend, str(error))
         return True
 
     def _ran_alone(self, job: Job, backend: str) -> bool:
@@ -339,7 +331,7 @@ class JobRunner:
 
         Otherwise marks the other jobs there, so that none of them is blamed either.
         """
-        others = [j.id for j in self._fleet.jobs.running_on(backend) if j.id != job.id]
+        others = [j.id for j in self.fleet.jobs.running_on(backend) if j.id != job.id]
         alone = not others and not self._attempts[job.id].crowded
         # A job that had finished did not cause the crash, although it loses its result.
         for other in (*others, *self._fetching_from(backend, but=job.id)):
@@ -355,7 +347,7 @@ class JobRunner:
 
     async def _lost(self, job: Job) -> None:
         """Requeue a job whose attempt no server knows, or fail it."""
-        await self._conclude(job, after_loss(job, self._clock.now()))
+        await self._conclude(job, after_loss(job, self.clock.now()))
 
 
 def _resolve(started: asyncio.Future[None]) -> None:

@@ -9,7 +9,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import StoreError
@@ -90,38 +90,27 @@ _LEAVES = {
 }
 
 
+@dataclass(kw_only=True, eq=False)
 class Scheduler:
     """Runs steps until cancelled. Keeps the last plan, which explains why jobs wait."""
 
-    def __init__(
-        self,
-        *,
-        fleet: Fleet,
-        loader: Loader,
-        processor: JobRunner,
-        times: LearnedTimes,
-        checkpoint: Checkpoint,
-        snapshots: SnapshotBuilder,
-        sleepers: HostPower,
-        clock: Clock,
-        fair: FairQueues,
-        changes: ChangeTracker,
-    ) -> None:
-        self._fleet = fleet
-        self._loader = loader
-        self._processor = processor
-        self._times = times
-        self._checkpoint = checkpoint
-        self._snapshots = snapshots
-        self._sleepers = sleepers
-        self._clock = clock
-        self._fair = fair
-        self._changes = changes
-        self._awake = asyncio.Event()
-        self.decided = Decided(lambda: fleet.jobs.slots)
+    fleet: Fleet
+    loader: Loader
+    processor: JobRunner
+    times: LearnedTimes
+    checkpoint: Checkpoint
+    snapshots: SnapshotBuilder
+    sleepers: HostPower
+    clock: Clock
+    fair: FairQueues
+    changes: ChangeTracker
+    _awake: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    plan: Plan = field(default_factory=Plan, init=False)
+    latest: Snapshot | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.decided = Decided(lambda: self.fleet.jobs.slots)
         self.on_step: Callable[[Snapshot], None] = lambda _snapshot: None  # called after each step
-        self.plan = Plan()
-        self.latest: Snapshot | None = None
 
     def wake(self) -> None:
         """Request a step soon. Cheap and idempotent."""
@@ -136,20 +125,20 @@ class Scheduler:
             return
         if event.event is None:
             self.decided.accepted(event.job.id)
-        self._changes.on_change(event, self.latest)
-        ended = event.event is JobEvent.COMPLETE and not self._fair.is_on
+        self.changes.on_change(event, self.latest)
+        ended = event.event is JobEvent.COMPLETE and not self.fair.is_on
         if event.entered is not None or not (ended or event.event is JobEvent.START):
             self.wake()
 
     def reconsider(self) -> None:
         """Plan again without the current reservations, after models or servers have changed."""
         self.plan = replace(self.plan, reservations=())
-        self._changes.reconsidered()
+        self.changes.reconsidered()
         self.wake()
 
     def moved(self, model: str) -> None:
         """Announce, with the next step, that positions in this model's queue have changed."""
-        self._changes.moved([model])
+        self.changes.moved([model])
         self.wake()
 
     def waiting(self, model: str) -> int:
@@ -194,7 +183,7 @@ class Scheduler:
 
     async def _wait_for_work(self) -> None:
         look_at = self.plan.look_at
-        rest_s = TICK_S if look_at is None else min(TICK_S, look_at - self._clock.now())
+        rest_s = TICK_S if look_at is None else min(TICK_S, look_at - self.clock.now())
         if rest_s > 0:
             with suppress(TimeoutError):
                 async with timeout(rest_s):
@@ -202,10 +191,10 @@ class Scheduler:
 
     async def snapshot(self) -> Snapshot:
         """Take a snapshot. Raises `StoreError`."""
-        return await self._snapshots.take(self.plan)
+        return await self.snapshots.take(self.plan)
 
     async def _step(self, work: TaskGroup) -> None:
-        ended = self._processor.take_ended()
+        ended = self.processor.take_ended()
         try:
             await self._decide(work)
         finally:
@@ -214,12 +203,12 @@ class Scheduler:
                     each.set_result(None)
 
     async def _decide(self, work: TaskGroup) -> None:
-        self._sleepers.observe()
+        self.sleepers.observe()
         ended = self.decided.step()
         snapshot = await self.snapshot()
-        if self._sleepers.act(snapshot, work):
+        if self.sleepers.act(snapshot, work):
             snapshot = await self.snapshot()
-        self.latest, self.plan = snapshot, self._snapshots.real(plan(snapshot))
+        self.latest, self.plan = snapshot, self.snapshots.real(plan(snapshot))
         woken = self._awake.is_set()
         self._carry_out_moves(work)
         pending = self._begin_starts(work)
@@ -228,30 +217,30 @@ class Scheduler:
         await _stored(pending)
         self._note_starts(snapshot)
         ended()
-        await self._checkpoint.write()
+        await self.checkpoint.write()
         self.on_step(snapshot)
-        self._changes.step(snapshot, self.latest, self.plan)
+        self.changes.step(snapshot, self.latest, self.plan)
 
     def _carry_out_moves(self, work: TaskGroup) -> None:
         drained = [
             Evict(model=c.model, backend=c.backend, why=EvictionCause.DRAINED)
-            for c in self._fleet.copies.take_drained()
+            for c in self.fleet.copies.take_drained()
         ]
         for evict in self.plan.evictions:
             log.info("unloading %s on %s: %s", evict.model, evict.backend, _LEAVES[evict.why])
         if leaving := (*self.plan.evictions, *drained):
-            self._loader.begin_leaving(leaving, work)
+            self.loader.begin_leaving(leaving, work)
         for load in self.plan.loads:
             victims = ", ".join(victim.model for victim in load.evict) or "nothing"
             log.info("loading %s on %s, evicting %s", load.model, load.backend, victims)
-            self._loader.begin(load, self._times.load_s(load.model, load.backend), work)
+            self.loader.begin(load, self.times.load_s(load.model, load.backend), work)
 
     def _begin_starts(self, work: TaskGroup) -> list[asyncio.Future[None]]:
         """Begin all starts together, so that the store can commit them in one transaction."""
-        now = self._clock.now()
+        now = self.clock.now()
         return [
-            self._processor.begin(
-                start, now + self._times.service(start.job, start.backend).median_s, work
+            self.processor.begin(
+                start, now + self.times.service(start.job, start.backend).median_s, work
             )
             for start in self.plan.starts
         ]

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from queueing.core.catalog import Catalog, Offer, with_found
 from queueing.core.errors import (
@@ -99,33 +100,26 @@ def _needs(fleet: Fleet, spec: ModelSpec, backend: str) -> dict[str, int]:
 log = logging.getLogger(__name__)
 
 
+@dataclass(kw_only=True, eq=False)
 class LocalModelReader:
     """Caches the offer and answers questions about models."""
 
-    def __init__(
-        self,
-        *,
-        fleet: Fleet,
-        times: LearnedTimes,
-        router: Scheduler,
-        backends: Mapping[str, Backend],
-        clock: Clock,
-        bus: EventBus,
-    ) -> None:
-        self._fleet = fleet
-        self._times = times
-        self._router = router
-        self._backends = backends
-        self._clock = clock
-        self._bus = bus
-        self._offer: Offer | None = None
-        self._catalog = fleet.catalog  # the one the offer was made from
-        self._unable = frozenset[tuple[str, str]]()
+    fleet: Fleet
+    times: LearnedTimes
+    router: Scheduler
+    backends: Mapping[str, Backend]
+    clock: Clock
+    bus: EventBus
+    _offer: Offer | None = field(default=None, init=False)
+    _unable: frozenset[tuple[str, str]] = field(default_factory=frozenset, init=False)
+
+    def __post_init__(self) -> None:
+        self._catalog = self.fleet.catalog  # the one the offer was made from
 
     @property
     def offer(self) -> Offer:
         """What can be requested now; the same value until it changes."""
-        catalog, unable = self._fleet.catalog, self._fleet.load_failures.unable_now()
+        catalog, unable = self.fleet.catalog, self.fleet.load_failures.unable_now()
         if self._offer is None or self._catalog is not catalog or self._unable != unable:
             self._catalog, self._unable = catalog, unable
             self._offer = Offer(
@@ -137,34 +131,34 @@ class LocalModelReader:
         return self._offer
 
     def _options(self, spec: ModelSpec) -> frozenset[str] | None:
-        known = [self._backends[name].options(spec) for name in self._fleet.serving(spec)]
+        known = [self.backends[name].options(spec) for name in self.fleet.serving(spec)]
         limited = [options for options in known if options is not None]
         return frozenset.intersection(*limited) if limited else None
 
     def _usual(self, spec: ModelSpec) -> Mapping[str, float]:
-        servers = reversed(self._fleet.serving(spec))  # the preferred one is applied last and wins
-        return {k: v for name in servers for k, v in self._backends[name].usual(spec).items()}
+        servers = reversed(self.fleet.serving(spec))  # the preferred one is applied last and wins
+        return {k: v for name in servers for k, v in self.backends[name].usual(spec).items()}
 
     def extend(self, models: Iterable[ModelSpec]) -> None:
         """Add models found on servers, merged by `with_found`."""
-        known = self._fleet.catalog
+        known = self.fleet.catalog
         joined = with_found(known, models)
         for model in joined:
             if model != known.models.get(model.name):
                 log.info("discovered %s on %s", model.name, " and ".join(model.backends))
-        self._fleet.know(Catalog(joined, known.hosts.values(), known.retired.values()))
-        self._bus.fleet_changed()
+        self.fleet.know(Catalog(joined, known.hosts.values(), known.retired.values()))
+        self.bus.fleet_changed()
 
     async def loras(self, model: str) -> tuple[str, ...]:
         """Return the LoRAs of the model's first reachable server.
 
         Raises `UnknownModel`, and `BackendError` if none is reachable.
         """
-        spec = self._fleet.catalog.named(model)
+        spec = self.fleet.catalog.named(model)
         failure: BackendError | None = None
-        for name in self._fleet.serving(spec):
+        for name in self.fleet.serving(spec):
             try:
-                return await self._backends[name].loras(spec)
+                return await self.backends[name].loras(spec)
             except (Busy, Unavailable, UnknownFailure, UnreadableAnswer) as error:
                 failure = error
         raise failure or Unavailable(f"no server runs {spec.name}")
@@ -176,16 +170,16 @@ class LocalModelReader:
         more than `within_s`; see `queueing.service.model_reader.is_at_hand`. False for an unknown
         name.
         """
-        spec, served = self._fleet.catalog.find(model), self._fleet.catalog.find(beside)
+        spec, served = self.fleet.catalog.find(model), self.fleet.catalog.find(beside)
         if spec is None or served is None:
             return False
-        snapshot = self._router.latest
+        snapshot = self.router.latest
         return is_at_hand(
-            self._fleet,
-            self._times,
+            self.fleet,
+            self.times,
             spec,
             beside=served,
             wanted=[n for n, m in snapshot.models.items() if m.waiting] if snapshot else (),
             within_s=within_s,
-            now=self._clock.now(),
+            now=self.clock.now(),
         )

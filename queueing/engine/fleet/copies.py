@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 from queueing.core.catalog import Catalog
 from queueing.core.constructors import altering
@@ -17,38 +17,33 @@ from queueing.engine.fleet.running_jobs import RunningJobs
 _altered = altering(Copy)
 
 
+@dataclass(eq=False)
 class Copies:
     """Tracks the copies of models. Calls `changed` whenever one changes.
 
     A draining copy is unloaded once it runs nothing, or once its load ends.
     """
 
-    def __init__(
-        self,
-        catalog: Catalog,
-        backends: Mapping[str, Backend],
-        clock: Clock,
-        *,
-        memory: HostMemory,
-        jobs: RunningJobs,
-        load_failures: LoadFailures,
-        changed: Callable[[], None],
-    ) -> None:
-        self.catalog = catalog
-        self.epochs: Counter[str] = Counter()  # by backend: incremented when its copies change
-        self.unsaved = False  # changed since the last checkpoint
-        self._backends = backends
-        self._clock = clock
-        self._memory = memory
-        self._jobs = jobs
-        self._load_failures = load_failures
-        self._changed = changed
-        self._copies: dict[Place, Copy] = {}
-        self._loaded_as: dict[Place, ModelSpec] = {}
-        self._found: set[Place] = set()
-        self._draining: set[Place] = set()
-        self._view: tuple[Copy, ...] | None = None  # cached until something changes
-        self._left_at: dict[str, float] = {}
+    catalog: Catalog
+    backends: Mapping[str, Backend]
+    clock: Clock
+    _: KW_ONLY
+    memory: HostMemory
+    jobs: RunningJobs
+    load_failures: LoadFailures
+    changed: Callable[[], None]
+    # by backend: incremented when its copies change
+    epochs: Counter[str] = field(default_factory=Counter, init=False)
+    unsaved: bool = field(default=False, init=False)  # changed since the last checkpoint
+    _copies: dict[Place, Copy] = field(default_factory=dict, init=False)
+    _loaded_as: dict[Place, ModelSpec] = field(default_factory=dict, init=False)
+    _found: set[Place] = field(default_factory=set, init=False)
+    _draining: set[Place] = field(default_factory=set, init=False)
+    # cached until something changes
+    _view: tuple[Copy, ...] | None = field(default=None, init=False)
+    _left_at: dict[str, float] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
         self.pins = Pins(self._copies, self._moved)
 
     # ------------------------------------------------------------ what there is
@@ -58,7 +53,7 @@ class Copies:
         """All copies, with the jobs they are running."""
         if self._view is None:
             ends: dict[Place, list[float]] = {}
-            for slot in self._jobs.slots.values():
+            for slot in self.jobs.slots.values():
                 ends.setdefault((slot.job.model, slot.backend), []).append(slot.ends_at)
             self._view = tuple(
                 _shown(copy, ends.get(key, ()), pinned=key in self.pins)
@@ -109,12 +104,12 @@ class Copies:
 
     def loading(self, spec: ModelSpec, backend: str, *, expected_s: float) -> None:
         """Record the start of a load. Its memory counts from now on."""
-        self._put(spec, backend, Residency.LOADING, ready_at=self._clock.now() + expected_s)
+        self._put(spec, backend, Residency.LOADING, ready_at=self.clock.now() + expected_s)
 
     def ready(self, spec: ModelSpec, backend: str) -> None:
         """Record that a copy is loaded and usable; mark it as unloading if it drains."""
-        self._load_failures.worked(spec.name)
-        self._put(spec, backend, Residency.READY, ready_at=self._clock.now())
+        self.load_failures.worked(spec.name)
+        self._put(spec, backend, Residency.READY, ready_at=self.clock.now())
         if (spec.name, backend) in self._draining:
             self.leaving(spec.name, backend)
 
@@ -157,7 +152,7 @@ class Copies:
                 model,
                 backend,
             ) not in self._found:  # a found copy did not fail to load
-                self._load_failures.lost(model, copy.ready_at)
+                self.load_failures.lost(model, copy.ready_at)
 
     def forget_idle(self, backend: str) -> None:
         """Forget the idle copies of a server that has been down for too long."""
@@ -172,7 +167,7 @@ class Copies:
         self._loaded_as.pop((model, backend), None)
         if copy is not None:
             if copy.residency is not Residency.LOADING:
-                self._left_at[model] = self._clock.now()
+                self._left_at[model] = self.clock.now()
             self._moved(backend)
 
     def dropped(self, model: str, backend: str) -> None:
@@ -187,7 +182,7 @@ class Copies:
         """Record that a job on a copy has ended. The copy's idle time starts now."""
         copy = self._copies.get((model, backend))
         if copy is not None:
-            self._copies[model, backend] = _altered(copy, idle_since=self._clock.now())
+            self._copies[model, backend] = _altered(copy, idle_since=self.clock.now())
 
     def look_again(self) -> None:
         """Invalidate the view after the running jobs have changed."""
@@ -202,19 +197,19 @@ class Copies:
             backend=backend,
             residency=residency,
             ready_at=ready_at,
-            vram_mb=self._memory.vram_mb(spec),
-            idle_since=self._clock.now(),
+            vram_mb=self.memory.vram_mb(spec),
+            idle_since=self.clock.now(),
             idle_unload_s=self.catalog.idle_unload_s(spec.name, backend),
-            shares=self._memory.shares(spec, backend),
+            shares=self.memory.shares(spec, backend),
         )
         self._moved(backend)
 
     def _moved(self, backend: str) -> None:
         self._view = None
         self.epochs[backend] += 1
-        self._jobs.turned.add(backend)
+        self.jobs.turned.add(backend)
         self.unsaved = True
-        self._changed()
+        self.changed()
 
     # ------------------------------------------------------------ another catalog
 
@@ -238,8 +233,8 @@ class Copies:
                 idle_s = self.catalog.idle_unload_s(*key)
                 self._copies[key] = replace(
                     copy,
-                    vram_mb=self._memory.vram_mb(spec),
-                    shares=self._memory.shares(spec, copy.backend),
+                    vram_mb=self.memory.vram_mb(spec),
+                    shares=self.memory.shares(spec, copy.backend),
                     idle_unload_s=idle_s,
                 )
                 self._view = None  # the sizes of unmeasured copies depend on each other
@@ -256,7 +251,7 @@ class Copies:
             fits = spec is not None and backend in spec.backends and spec.options == loaded.options
             found = found or not fits
             if copy.residency is Residency.READY and not fits:
-                self._memory.budget.doubt(model)
+                self.memory.budget.doubt(model)
                 self.drain(model, backend)
         return found
 
@@ -273,12 +268,12 @@ class Copies:
             if copy.residency is Residency.READY
             and self.may_leave(copy)
             and (pinned or not any(other.pinned for other in self.leaving_with(copy)))
-            and self._backends[copy.backend].can_unload
+            and self.backends[copy.backend].can_unload
         )
 
     def leaving_with(self, copy: Copy) -> tuple[Copy, ...]:
         """Return the copies that unloading this one frees: some servers free all at once."""
-        if not self._backends[copy.backend].unloads_together:
+        if not self.backends[copy.backend].unloads_together:
             return (copy,)
         return tuple(
             other
@@ -290,7 +285,7 @@ class Copies:
 
     def may_leave(self, copy: Copy) -> bool:
         """Return whether unloading a copy would interrupt neither a job nor a load."""
-        if not self._backends[copy.backend].unloads_together:
+        if not self.backends[copy.backend].unloads_together:
             return not copy.running
         return not any(
             other.running or (other.residency is Residency.LOADING and other.model != copy.model)

@@ -4,6 +4,7 @@ In memory only; it receives measurements and never measures anything itself.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 
 from queueing.core.catalog import Catalog
 from queueing.core.ports import Backend
@@ -140,29 +141,25 @@ class MemoryBudget:
         return left_mb if kept_mb and left_mb > 0 else host.usable_mb
 
 
+@dataclass(eq=False)
 class HostMemory:
     """Answers how large models are and how much memory is left for them.
 
     Calls `changed` after a change. `serving` returns the backends that can serve a model.
     """
 
-    def __init__(
-        self,
-        catalog: Catalog,
-        backends: Mapping[str, Backend],
-        *,
-        serving: Callable[[ModelSpec], Sequence[str]],
-        changed: Callable[[], None],
-    ) -> None:
-        self.catalog = catalog
-        self.budget = MemoryBudget()
-        self._backends = backends
-        self._serving = serving
+    catalog: Catalog
+    backends: Mapping[str, Backend]
+    _: KW_ONLY
+    serving: Callable[[ModelSpec], Sequence[str]]
+    changed: Callable[[], None]
+    budget: MemoryBudget = field(default_factory=MemoryBudget, init=False)
+    # models that take no memory on any server
+    _weightless: dict[str, bool] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
         self.copies_on: Callable[[str], Sequence[Copy]] = lambda _host: ()
-        self._changed = changed
-        # Called when copies prove smaller than assumed.
         self.resized: Callable[[], None] = lambda: None
-        self._weightless: dict[str, bool] = {}  # models that take no memory on any server
 
     def forget(self) -> None:
         """After a reload, forget what removed servers held and which models take no memory."""
@@ -196,13 +193,13 @@ class HostMemory:
         """Apply a measurement of a host's GPU."""
         if self._bound(host, total_mb - free_mb):
             self.resized()
-            self._changed()
+            self.changed()
         ours_mb = self.mb_on(host)
         # The configured memory may be only a part of the GPU. The rest belongs to other programs.
         theirs_mb = max(0, total_mb - self.catalog.hosts[host].vram_mb)
         used_mb, quiet = max(0, total_mb - free_mb - theirs_mb), self.quiet(host)
         if self.budget.measured(host, used_mb=used_mb, ours_mb=ours_mb, quiet=quiet):
-            self._changed()
+            self.changed()
 
     def _bound(self, host: str, held_mb: int) -> bool:
         """Derive upper bounds for copies of unknown size from the total memory in use on a host.
@@ -233,7 +230,7 @@ class HostMemory:
     def unmeasured(self, host: str, since: float) -> None:
         """Fall back to the configured memory of a host that has not been measured since then."""
         self.budget.unmeasured(host, since)
-        self._changed()
+        self.changed()
 
     def lent(self, backend: str, mb: int, on: Collection[str]) -> None:
         """Record what a server holds for other programs, on its unmeasured GPUs `on`.
@@ -243,7 +240,7 @@ class HostMemory:
         shares = dict(self.catalog.spread(mb, backend))
         news = [self.budget.lent(host, backend, shares[host]) for host in on]
         if any(news):
-            self._changed()
+            self.changed()
 
     def usable_mb(self, host: str) -> int:
         """Return how much memory all models together may take on a host now, in MB."""
@@ -254,7 +251,7 @@ class HostMemory:
         known_mb = self.known_vram_mb(spec)
         if known_mb is not None:
             return known_mb
-        places = {tuple(self.catalog.parts_of(spec, name)) for name in self._serving(spec)}
+        places = {tuple(self.catalog.parts_of(spec, name)) for name in self.serving(spec)}
         rooms = (sum(self._unknown_mb(spec, host) for host in hosts) for hosts in places)
         return max(rooms, default=0)
 
@@ -290,7 +287,7 @@ class HostMemory:
     def _never_unloads(self, backend: str) -> bool:
         """Return whether a server never unloads a model, neither on request nor to load another."""
         bound = self.catalog.backends[backend].max_models
-        return bound is None and not self._backends[backend].can_unload
+        return bound is None and not self.backends[backend].can_unload
 
     def known_vram_mb(self, spec: ModelSpec) -> int | None:
         """Return what a copy takes in MB, or None if it has not been measured."""
@@ -299,7 +296,7 @@ class HostMemory:
     def _is_weightless(self, spec: ModelSpec) -> bool:
         known = self._weightless.get(spec.name)
         if known is None:
-            servers = [self._backends[name] for name in spec.backends if name in self._backends]
+            servers = [self.backends[name] for name in spec.backends if name in self.backends]
             known = bool(servers) and all(server.weightless(spec) for server in servers)
             self._weightless[spec.name] = known
         return known
