@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pydantic import JsonValue
 
 from backends.comfyui.workflow import export_words
-from backends.comfyui.workflow.export_links import InputPlace, value_at
+from backends.comfyui.workflow.export_links import InputPlace, samplers, value_at
 from backends.comfyui.workflow.export_texts import PromptChoice, negative_in, prompt_in
 from backends.comfyui.workflow.graph import (
     FILES,
@@ -48,6 +48,8 @@ _OTHER_LOADERS = frozenset(
 """Nodes that load an image from elsewhere and have the outputs of `LoadImage`."""
 
 _PROMPT_MARK = re.compile(r"%prompt%|(?<!\{)\{(prompt|positive)\}(?!\})|\$prompt\$?|\[prompt\]")
+_STANDS_FOR_NEGATIVE = re.compile(r"[\W_]*neg(ative)?[\W_]*(prompt)?[\W_]*(text)?", re.IGNORECASE)
+_INTRODUCTION = re.compile(r".*<Prompt Start>\s*", re.DOTALL)  # which Lumina models expect
 _NEGATIVE_MARK = re.compile(r"%negative(_prompt)?%|\{negative(_prompt)?\}|[{}]")
 _MEGAPIXELS = 1.0
 _SHOWN = 60  # characters of a value
@@ -126,13 +128,17 @@ def _texts(part: Graph, prompt: PromptChoice, chosen: Chosen) -> Iterator[tuple[
     for place in negative:
         text = value_at(part, place)
         usual = _NEGATIVE_MARK.sub("", text) if isinstance(text, str) else ""
+        usual = "" if _STANDS_FOR_NEGATIVE.fullmatch(usual) else usual
         yield place, f"{{{{negative:{usual}}}}}" if usual.strip() else "{{negative}}"
 
 
 def _with_prompt(text: str) -> str:
     """Return a text with the prompt in it: in the place of another program's mark, or of all."""
     marked = _PROMPT_MARK.sub("{{prompt}}", text)
-    return marked if names_in(marked) == {PROMPT} else "{{prompt}}"
+    if names_in(marked) == {PROMPT}:
+        return marked
+    begins = _INTRODUCTION.match(text)
+    return f"{begins[0] if begins else ''}{{{{prompt}}}}"
 
 
 def _numbers(part: Graph, medium: Medium, offered: JsonValue) -> Iterator[export_words.Found]:
@@ -259,7 +265,10 @@ class _Drafting:
 
     def mask_apart(self) -> None:
         """Load a mask from its own file, where an image's transparency is the mask."""
-        part = export_words.seen_by_samplers(saved_part(self.nodes))
+        saved = saved_part(self.nodes)
+        if not samplers(saved):
+            return
+        part = export_words.seen_by_samplers(saved)
         links = {link for node in part.values() for link in map(link_of, node.inputs.values())}
         keys = [
             key
