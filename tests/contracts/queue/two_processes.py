@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ import pytest
 
 from bot.app.setup import MIGRATIONS
 from queueing.store.engines import open_database
-from queueing.store.sql.database import Connection, Database
+from queueing.store.sql.database import Connection, Database, Value
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -95,6 +95,9 @@ class _Held:
         return await self._database.write(held)
 
     write_and_scrub = write
+
+    async def execute(self, sql: str, parameters: Sequence[Value] = ()) -> None:
+        await self.write(lambda connection: connection.execute(sql, parameters))
 
 
 async def gone(run: str, seen_by: Database) -> None:
