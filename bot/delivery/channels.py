@@ -6,33 +6,21 @@ Chooses which of a chat's messages to serve next, and when. Sends nothing itself
 import asyncio
 import math
 from bisect import bisect_left
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from bot.core.errors import ChatError, ChatUnavailable
 from bot.core.platform import ChatPlatform
-from bot.delivery.rate_limit import PlatformRateLimit, RateLimit
+from bot.delivery.rate_limit import PlatformRateLimit, RateLimit, pause_s
 from bot.delivery.status_message import StatusMessage
 from queueing.core.concurrency import timeout
 from queueing.core.ports import Clock
 
-_FIRST_PAUSE_S = 2.0
-LONGEST_PAUSE_S = 3600.0
 CROWDED_S = 4.0  # minimum time between two edits of one message
 _RESERVED_S = 60.0  # a job that ends within this time has budget reserved for its result
 _SOON_S = 15.0  # a job that ends within this time may need no first message
 _MOST = 1000  # number of channels above which idle ones are dropped
-
-
-def pause_s(failures: int) -> float:
-    """Return the backoff after that many consecutive failures, in seconds."""
-    return min(_FIRST_PAUSE_S * 2.0 ** min(failures - 1, 30), LONGEST_PAUSE_S)
-
-
-def paused_until(since: float, tries: int) -> float:
-    """Return when to retry a chat that has failed `tries` times since `since`."""
-    return since + sum(pause_s(number) for number in range(1, tries + 1))
 
 
 @dataclass(eq=False, kw_only=True, slots=True)
@@ -73,7 +61,9 @@ class Channel:
         turn_s = self.rate_limit.turn_s(len(self.messages))
         ending = self._ending(now)
         waiting = [
-            (message, self._due(message, now, turn_s, crowd, ending)) for message in self._stale()
+            (message, self._due(message, now, turn_s, crowd, ending))
+            for message in self.messages.values()
+            if message.out_of_date
         ]
         if not waiting:
             return None
@@ -136,9 +126,6 @@ class Channel:
             if each.ping_by is not None and each.origin.user == message.origin.user
         ]
 
-    def _stale(self) -> Iterable[StatusMessage]:
-        return (message for message in self.messages.values() if message.out_of_date)
-
     def unreachable(self, now: float, longest_s: float) -> float:
         """Record one more failure and return the pause before the next try, in seconds."""
         self.failures += 1
@@ -183,6 +170,7 @@ class PlatformBudget:
     answered: asyncio.Event = field(default_factory=asyncio.Event)
     succeeded: asyncio.Event = field(default_factory=asyncio.Event)  # replaced at each success
     away: set[Channel] = field(default_factory=set)
+    proven: bool = False  # it has answered in this run
 
     @asynccontextmanager
     async def queued(self) -> AsyncIterator[None]:
@@ -266,11 +254,17 @@ class Channels:
         The chats with the oldest results come first.
         """
         whole, now = self._wholes[platform], self.now()
+        whole.proven = True
         whole.succeeded.set()
         whole.succeeded = asyncio.Event()
         for channel in sorted(whole.away, key=lambda channel: channel.oldest):
             channel.platform_answered(now)
         whole.away = {channel for channel in whole.away if channel.away and channel.messages}
+
+    def recall(self) -> None:
+        """Retry what waited since an earlier run on platforms that have answered already."""
+        for platform in [name for name, whole in self._wholes.items() if whole.proven]:
+            self.succeeded(platform)
 
     async def pause(self, platform: str, least_s: float, most_s: float) -> bool:
         """Wait until the platform answers someone, within bounds. Returns whether it did."""

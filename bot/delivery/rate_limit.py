@@ -1,4 +1,4 @@
-"""Decides when the next request to a chat may go: spacing, budget, penalties. Sends nothing.
+"""Decides when the next request to a chat may go: spacing, budget, penalties, pauses. Sends nothing.
 
 The numbers come from the platforms' `ChatLimits`. Each platform's documentation states their source
 and how reliable they are. A final state may use a larger share of the budget than an update, so it
@@ -21,6 +21,9 @@ _CALM_S = 120.0  # a chat without a penalty for this long is trusted again
 _SLOWEST = 8.0
 _SLOWEST_END = 2.0  # the chat itself says how long an end must wait
 _OLD_MESSAGE_S = 300.0  # between edits of a message that the platform restricts because of its age
+
+_FIRST_PAUSE_S = 2.0
+_LONGEST_PAUSE_S = 3600.0
 
 HEAD = 11  # the first ten of a queue, and the one about to join them
 _HEAD_PATIENCE_S = 0.5
@@ -45,6 +48,16 @@ def patience_s(position: int | None, crowd: int) -> float:
 def stretch(crowd: int) -> float:
     """Return the factor by which progress updates are slowed down with many open jobs."""
     return max(1.0, crowd / _CROWD)
+
+
+def pause_s(failures: int) -> float:
+    """Return the backoff after that many consecutive failures, in seconds."""
+    return min(_FIRST_PAUSE_S * 2.0 ** min(failures - 1, 30), _LONGEST_PAUSE_S)
+
+
+def paused_until(since: float, tries: int) -> float:
+    """Return when to retry a chat that has failed `tries` times since `since`."""
+    return since + sum(pause_s(number) for number in range(1, tries + 1))
 
 
 class Sent:

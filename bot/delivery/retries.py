@@ -12,7 +12,8 @@ from typing import TypeVar
 from bot.core.errors import ChatError, ChatGone, ChatUnavailable, ServedElsewhere, SlowDown
 from bot.core.platform import ChatPlatform
 from bot.core.queue import Deliveries
-from bot.delivery.channels import Channel, Channels, pause_s, paused_until, wait
+from bot.delivery.channels import Channel, Channels, wait
+from bot.delivery.rate_limit import pause_s, paused_until
 from bot.delivery.records import MessageRecords, Unreachable
 from bot.delivery.status_message import StatusMessage
 from queueing.core.errors import Fenced, StoreError
@@ -120,6 +121,7 @@ class DeliveryFailures:
                 channel.failures = max(channel.failures, failed.tries)
                 until = min(paused_until(failed.since, failed.tries), now + _AWAY_PAUSE_S)
                 channel.paused_until = max(channel.paused_until, until)
+        self._channels.recall()
 
 
 T = TypeVar("T")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bot.delivery.editor import Editor
 from bot.delivery.records import MessageRecords
 from tests.bot.platforms.discord.test_discord_app import done, usher
 from tests.fakes.discord.discord import FakeDiscord
@@ -74,26 +75,40 @@ async def test_a_call_whose_first_answer_is_refused_gets_it_all_the_same(
         assert posted == [], "it came as an ordinary message"
 
 
-async def test_a_first_message_nobody_could_note_becomes_the_result(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("mention", [False, True])
+async def test_a_first_message_nobody_could_note_is_the_only_one(
+    whole: bool, mention: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a crash right after the first answer, the result would come as a second message."""
+    """After a crash right after the first answer, the result would come in a second message."""
     go_on, answered = asyncio.Event(), asyncio.Event()
 
     async def dying(*_about: Any) -> None:
         answered.set()
         await asyncio.Event().wait()
 
+    async def silent(*_about: Any) -> None:
+        return None
+
     async with FakeDiscord() as fake:
         with monkeypatch.context() as patched:
             patched.setattr(MessageRecords, "note_message", dying)
+            if whole:  # the result is ready before any first message
+                go_on.set()
+                patched.setattr(Editor, "_update", silent)
             async with usher(fake, tmp_path, go_on=go_on):
-                call = await fake.person(7).slash("image", model="flux", prompt="cat")
+                person = fake.person(7)
+                if mention:
+                    await person.says(f"<@{APPLICATION_ID}> /image flux cat")
+                else:
+                    await person.slash("image", model="flux", prompt="cat")
                 await answered.wait()
         go_on.set()
-        async with usher(fake, tmp_path, go_on=go_on):
-            await fake.wait_for(lambda: done(call.answer))
-        assert fake.channel().messages == [call.answer]
+        async with usher(fake, tmp_path, go_on=go_on) as parts:
+            await fake.wait_for(lambda: any(map(done, fake.channel().messages)))
+            await parts.presenter.settle(10)
+        [shown] = [each for each in fake.channel().messages if each.author is None]
+        assert (len(shown.history) == 1) is whole
 
 
 @pytest.mark.parametrize("private", [False, True])
