@@ -1,10 +1,14 @@
 """Reads server-sent events from lines. Pure."""
 
+import json
+import re
 from dataclasses import dataclass
 
 FIELDS = frozenset({"data", "event", "id", "retry"})
 READ = frozenset({"", "message", "error"})
 """The names of events that are always read; others usually keep a connection open."""
+_BETWEEN = re.compile(r"\s*(?:data:\s*)?")
+JOINED_MOST = 100  # events without separation
 EVENT_LIMIT = 1_000_000  # characters of an event, or of an answer without events
 
 
@@ -42,9 +46,9 @@ class EventReader:
         if not line:
             return self.end()
         name, _, value = line.partition(":")
-        value = value.removeprefix(" ")
+        name, value = name.strip().casefold(), value.removeprefix(" ")
         if name == "data":
-            return self._data(value)
+            return self._data(_without_prefix(value))
         if name == "event":
             self._name = value.strip()
         elif name == "error":  # llama.cpp before 2025-08 marks errors this way
@@ -71,6 +75,29 @@ class EventReader:
             self._lines.append(value)
             self._length += len(value) + 1
         return ended
+
+
+def joined_events(data: str) -> list[str]:
+    """Return the texts of several events that a server has written as one; none if it has not."""
+    found: list[str] = []
+    at, decoder = 0, json.JSONDecoder(strict=False)
+    while data.startswith("{", at) and len(data) <= EVENT_LIMIT and len(found) < JOINED_MOST:
+        try:
+            _, end = decoder.raw_decode(data, at)
+        except (ValueError, RecursionError):
+            break
+        found.append(data[at:end])
+        between = _BETWEEN.match(data, end)
+        at = between.end() if between else end
+    if found and is_done(data[at:]):
+        found.append(data[at:])
+    return [] if found == [data.strip()] else found
+
+
+def _without_prefix(value: str) -> str:
+    """Return a value without the field's name, which some proxies write twice."""
+    bare = value.removeprefix("data:").lstrip()
+    return bare if bare.startswith("{") or is_done(bare) else value
 
 
 def is_done(data: str) -> bool:

@@ -115,6 +115,7 @@ class AnswerForm:
     def _choice(self, event: Mapping[str, Any]) -> Object | None:
         """Return the part of an event that belongs to the answer; the usage chunk has none."""
         choices = event.get("choices") or _as_choices(event)
+        choices = [choices] if isinstance(choices, Mapping) else choices
         if not isinstance(choices, list) or not all(isinstance(c, dict) for c in choices):
             raise UnreadableAnswer("the choices of an event are not a list of objects")
         if self._index is None and choices:
@@ -169,6 +170,7 @@ class AnswerForm:
         if not said:
             whole = None if self._in_deltas else choice.get("message")
             said = whole or {"content": choice.get("text")}
+        said = {"content": said} if isinstance(said, str) else said
         if not isinstance(said, Mapping):
             raise UnreadableAnswer("the choice of an event has an unknown form")
         return said
@@ -181,9 +183,12 @@ class AnswerForm:
         yield from self._parts(said.get("refusal"), "refusal")
 
     def _parts(self, value: Any, kind: str) -> Iterator[tuple[str, str]]:
-        """Yield the texts in a string or a list of parts, which may include reasoning."""
-        if isinstance(value, str):
-            yield kind, value
+        """Yield the texts in a string or a list of parts, which may include reasoning.
+
+        Some servers write a text that is a number as a number.
+        """
+        if isinstance(value, str | int | float) and not isinstance(value, bool):
+            yield kind, str(value)
             return
         for part in value if isinstance(value, list) else [value] if value else ():
             if isinstance(part, str):

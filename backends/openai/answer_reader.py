@@ -13,13 +13,21 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 
 from backends.common.http_replies import ErrorInAnswer
-from backends.openai.answer_events import EVENT_LIMIT, EventReader, PlainLine, ServerEvent, is_done
+from backends.openai.answer_events import (
+    EVENT_LIMIT,
+    EventReader,
+    PlainLine,
+    ServerEvent,
+    is_done,
+    joined_events,
+)
 from backends.openai.answer_form import AnswerForm, Object
 from backends.openai.reasoning import opened_by_template, without_thoughts
 from queueing.core.errors import UnreadableAnswer
 
 OF_ANSWERS = frozenset({"choices", "error", "done"})
 """The fields by which JSON outside events is recognised; `done` is Ollama's own."""
+WELL = frozenset({0, 200, "0", "200", "ok", ""})  # codes that are no errors
 SHOWN = ("content", "refusal")  # the texts that a chat shows
 ANSWER_LIMIT = 400_000
 """Most characters of a text, of reasoning, or of tool calls; stops a model that repeats itself."""
@@ -128,17 +136,21 @@ class AnswerReader:
 
     def _event(self, event: ServerEvent) -> bool:
         data = "\n".join(event.lines)
+        if event.error:
+            raise ErrorInAnswer(_reported(data))
+        try:
+            return self._data(data)
+        except UnreadableAnswer as error:
+            if not (several := joined_events(data)):
+                return self._pass_over(str(error))
+        progress = [self._event(ServerEvent(lines=(each,))) for each in several]
+        return any(progress)
+
+    def _data(self, data: str) -> bool:
         if is_done(data):
             self.ended = self._complete = True
             return False
-        if event.error:
-            raise ErrorInAnswer(_reported(data))
-        if data.strip() == "null":  # keeps a connection open
-            return False
-        try:
-            return self._take(data)
-        except UnreadableAnswer as error:
-            return self._pass_over(str(error))
+        return data.strip() != "null" and self._take(data)  # null keeps a connection open
 
     def _pass_over(self, cause: str) -> bool:
         """Skip an unreadable event; a second one in a row ends the answer.
@@ -250,11 +262,20 @@ def parsed(data: str) -> Mapping[str, Any]:
 def _error_in(event: Mapping[str, Any]) -> JsonValue:
     """Return the error that an event reports, for the answer or for a choice; None without one."""
     choices = event.get("choices")
-    if not choices and "error" in (event.get("object"), event.get("type")):
+    if not choices and _is_error(event):
         return event.get("error") or dict(event)
     listed = choices if isinstance(choices, list) else []
     found = (each.get("error") for each in (event, *listed) if isinstance(each, Mapping))
     return next((error for error in found if error), None)
+
+
+def _is_error(event: Mapping[str, Any]) -> bool:
+    """Return whether an event without an answer is an error by its name, its code or its fields."""
+    if "error" in (event.get("object"), event.get("type")) or event.get("success") is False:
+        return True
+    code, words = event.get("code", 0), event.get("message") or event.get("msg")
+    failed = isinstance(code, int | str) and code not in WELL and isinstance(words, str)
+    return failed or isinstance(event.get("detail"), str)
 
 
 def _reported(data: str) -> JsonValue:
