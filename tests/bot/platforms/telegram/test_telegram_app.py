@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from backends.demo import backend
 from bot.app.app import BotParts
 from tests.bot.platforms.telegram.telegram_bot import image
 from tests.bot.whole_bot import DRAWS_AND_WRITES, on_telegram
@@ -109,3 +110,32 @@ async def test_a_photo_is_called_by_no_name_that_nobody_gave_it(tmp_path: Path) 
         person.says("/queue", photo=image(kind="JPEG").data)
         await fake.wait_for(lambda: person.chat.from_bot)
         assert person.chat.from_bot[0].shown.startswith("/queue doesn't take images. ")
+
+
+@pytest.mark.thorough
+async def test_a_reply_to_an_answer_that_came_as_a_file_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A group would be met with silence below the longest answers, or praise be answered."""
+
+    async def long(*_given: object) -> list[str]:
+        return ["because " * 100] * 40
+
+    monkeypatch.setattr(backend, "_words", long)
+    async with FakeTelegram() as fake, usher(fake, tmp_path) as parts:
+        person, group = fake.person(7, "Ada"), fake.group()
+        person.says("/ask why?", chat=group)
+        await fake.wait_for(lambda: any(map(done, group.from_bot)))
+        answer = next(filter(done, group.from_bot))
+        person.says("/image flux a cat", chat=group)
+        await fake.wait_for(lambda: len(list(filter(done, group.from_bot))) == 2)
+        drawn = list(filter(done, group.from_bot))[-1]
+        person.says("lovely!", chat=group, reply_to=drawn)
+        person.says("and then?", chat=group, reply_to=answer)
+        await fake.wait_for(lambda: any("Only the end" in m.shown for m in group.from_bot))
+        job = await parts.queue.jobs.get(3)
+        assert job is not None
+        assert job.request.kind == "chat"
+        assert job.request.messages[-1].text == "and then?"
+        assert len(job.request.messages) == 3
+        assert await parts.queue.jobs.get(4) is None
