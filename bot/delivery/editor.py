@@ -255,11 +255,11 @@ class Editor:
             now = self._clock.now()
             try:
                 await self._records.note_message(message.job.id, ref, now)
-                await self._records.note_others(message.job.id, ref, now)
             finally:
                 if message.forgotten:
                     message.ref = ref  # the job is deleted, so nothing can be stored for it
             message.ref, message.sent_at = ref, now
+            await self._records.note_others(message.job.id, ref, now)
         return first
 
     async def _edit(self, message: StatusMessage, ref: MessageRef, content: Content) -> None:
