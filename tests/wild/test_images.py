@@ -127,6 +127,7 @@ async def test_a_cut_out_stays_one(cut: Path) -> None:
     given = read(cut)
     assert (await shown_as(given)).kind is SendKind.DOCUMENT
     assert {each.kind for each in await shown_together([given, PLAIN])} == {SendKind.DOCUMENT}
+    assert (await shown_as(given, hidden=True)).kind is SendKind.PHOTO  # documents cannot be
     smaller_one = await fitted(given, len(given.data) - 1)
     assert smaller_one is None or is_cut_out(smaller_one)
     assert is_cut_out(in_form(given, "webp"))

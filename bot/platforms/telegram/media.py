@@ -105,25 +105,28 @@ async def as_voice_message(file: File) -> SentFile | None:
     return SentFile(file=voice.file, kind=SendKind.VOICE, about=about)
 
 
-async def shown_as(file: File) -> SentFile:
-    """Return the best way for Telegram to show a file."""
+async def shown_as(file: File, *, hidden: bool = False) -> SentFile:
+    """Return the best way for Telegram to show a file.
+
+    Of an image that is to be `hidden`, transparency is given up: only photos can be hidden.
+    """
     mime = mime_of(file.data)
     if mime in PLAYED:
         return await _played(file, mime)
     if mime.startswith("image/"):
-        kind = await asyncio.to_thread(_kind_of_image, file)
+        kind = await asyncio.to_thread(_kind_of_image, file, hidden=hidden)
         return (
             SentFile(file=file, kind=kind) if kind is not SendKind.DOCUMENT else as_document(file)
         )
     return as_document(file)
 
 
-async def shown_together(files: Sequence[File]) -> list[SentFile]:
+async def shown_together(files: Sequence[File], *, hidden: bool = False) -> list[SentFile]:
     """Return how to show files in one album.
 
     Images and videos can be mixed. All other kinds need an album of their kind only.
     """
-    shown = [await shown_as(file) for file in files]
+    shown = [await shown_as(file, hidden=hidden) for file in files]
     seen = [
         SentFile(
             file=each.file, kind=SendKind.VIDEO, about={**each.about, "supports_streaming": True}
@@ -171,20 +174,22 @@ async def _not_a_loop(file: File) -> File:
     return made if len(made.data) <= max(len(file.data), UPLOAD_MOST) else file
 
 
-def _kind_of_image(file: File) -> SendKind:
+def _kind_of_image(file: File, *, hidden: bool) -> SendKind:
     try:
         with Image.open(io.BytesIO(file.data), formats=(*SENT, "GIF")) as image:
             moves = getattr(image, "n_frames", 1) > 1 and image.format != "MPO"
             form = image.format
-            kind = None if moves or form == "GIF" else _kind_of_still(image, len(file.data))
+            moves = moves or form == "GIF"
+            kind = None if moves else _kind_of_still(image, len(file.data), hidden=hidden)
     except Exception:  # noqa: BLE001  Pillow's readers raise anything for broken files
         return SendKind.DOCUMENT
     return kind or (SendKind.ANIMATION if form == "GIF" else SendKind.DOCUMENT)
 
 
-def _kind_of_still(image: Image.Image, weight: int) -> SendKind:
+def _kind_of_still(image: Image.Image, weight: int, *, hidden: bool) -> SendKind:
     """Return how a still image is sent. A photo becomes a JPEG, without transparency."""
     longer, shorter = max(image.size), min(image.size)
     fits = longer + shorter <= PHOTO_SIDES_MOST and longer <= shorter * PHOTO_RATIO_MOST
-    plain = fits and weight <= PHOTO_BYTES_MOST and image.mode not in DEEP and not is_clear(image)
-    return SendKind.PHOTO if plain else SendKind.DOCUMENT
+    fits = fits and weight <= PHOTO_BYTES_MOST
+    whole = hidden or (image.mode not in DEEP and not is_clear(image))
+    return SendKind.PHOTO if fits and whole else SendKind.DOCUMENT

@@ -132,7 +132,7 @@ async def _post_one(
             # Some people do not accept voice messages, but do accept audio files.
             if not says(error, NO_VOICES):
                 raise
-    shown = await shown_as(file)
+    shown = await shown_as(file, hidden=content.spoiler)
     try:
         return await _post_file(bot, shown, message, caption | options)
     except BadRequest as error:
@@ -162,7 +162,7 @@ async def _post_album(
     """Post files as one album: inline if all can be shown together, otherwise as documents."""
     without = replace(message, text="", entities=[])
     captions = [message, *[without] * (len(content.files) - 1)]
-    shown = await shown_together(content.files)
+    shown = await shown_together(content.files, hidden=content.spoiler)
     media = [_media(each, caption) for each, caption in zip(shown, captions, strict=True)]
     return await bot.send_media_group(media=media, **place.options())  # type: ignore[arg-type]
 
@@ -242,7 +242,7 @@ async def _show_file(bot: Bot, at: _At, file: File, message: OutgoingTelegram) -
             reply_markup=message.keyboard,
         )
 
-    shown = await shown_as(file)
+    shown = await shown_as(file, hidden=message.spoiler)
     try:
         await replace_by(shown)
     except BadRequest as error:
