@@ -16,6 +16,7 @@ from bot.requests.creation import Creation, DrawingOptions
 from bot.requests.shared_prompts import applied, read
 from queueing.core.jobs import Job
 from queueing.core.requests import LoraWeight, TextToImage
+from tests.bot.api.whole_api import running
 from tests.bot.commands.admin.test_admin_commands import say
 from tests.simulation.bot_installation import Bot, play
 from tests.simulation.installation import Installation, host, image_model
@@ -95,3 +96,15 @@ def test_a_chat_draws_and_says_what_had_no_effect() -> None:
 def as_image(job: Job) -> TextToImage:
     assert isinstance(job.request, TextToImage)
     return job.request
+
+
+async def test_a_program_is_told_what_had_no_effect(tmp_path: Path) -> None:
+    """It would get an image by other parameters, without a word."""
+    async with running(tmp_path) as api:
+        body = {"model": "flux", "prompt": BLOCK}
+        told = await api.post("/jobs", body, status=202)
+        job = await api.parts.queue.jobs.get(told["id"])
+    assert told["unused"] == ["Sampler"]
+    assert job is not None
+    drawn = as_image(job)
+    assert (drawn.prompt, drawn.negative, drawn.seed) == ("cat", "dog", 42)

@@ -18,7 +18,7 @@ from bot.core.refusals import Declined, Refusal, refusal_of
 from bot.requests.admission import AdmissionService
 from bot.requests.creation import Creation
 from bot.requests.limits import SubmissionDetails, ban_of
-from queueing.core.errors import NotCapable, UnknownModel
+from queueing.core.errors import NotCapable, Refused, UnknownModel
 from queueing.core.jobs import Job
 from queueing.core.ports import Clock
 from queueing.core.requests import Capability, File, Request
@@ -84,10 +84,21 @@ class Submitter:
     ) -> Job:
         """Submit a request for an image. Raises the same errors as `submit`."""
         digest = await _digest(request, drawing.model, drawing, drawing.files)
-        asking = await self._asking(request, caller, digest, hook, when)
+        drawing, unused = self._understood(caller, drawing)
+        asking = await self._asking(request, caller, digest, hook, when, unused=unused)
         with self.repeats.arriving(caller, digest):
             made = await seen_through(self.admission.draw(asking, drawing))
             return await self._accepted(request, made, digest)
+
+    def _understood(self, caller: Caller, drawing: Creation) -> tuple[Creation, tuple[str, ...]]:
+        """Return a request with the parameters in its prompt, and those that have no effect.
+
+        What is refused stays as it is, because a repeated call must not be refused here.
+        """
+        try:
+            return self.admission.understood(caller.person, drawing)
+        except (Declined, Refused):
+            return drawing, ()
 
     async def require(
         self,
@@ -166,6 +177,8 @@ class Submitter:
         digest: str,
         hook: Webhook | None,
         when: JobTime | None,
+        *,
+        unused: tuple[str, ...] = (),
     ) -> SubmissionDetails:
         when = when or JobTime()
         key = await self.repeats.key(request, caller, digest)
@@ -180,6 +193,7 @@ class Submitter:
             digest=digest,
             accepted_by=self.repeats.attendance.run_name,
             hook=hook,
+            unused=unused,
         ).model_dump_json()
         return SubmissionDetails(
             person=caller.person,

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from bot.api.calls import sse
 from bot.api.calls.errors import ApiError, _clock, problem_of, reason_sentence
 from bot.api.runs.runs import Run
+from bot.core.origin import origin_in
 from queueing.core.jobs import Job, JobState
 from queueing.core.requests import Result
 from queueing.core.status import Estimate, ModelStatus, Readiness, Standing, StatusReport
@@ -133,7 +134,8 @@ class JobView(View):
 
     `position` is 1 for the job that starts next. `progress` is a share from 0 to 1. `text`,
     `files`, `answer` and `error` are set once the job has ended. `answer` contains what the server
-    reported in addition to the text: tool calls, the finish reason and token counts.
+    reported in addition to the text: tool calls, the finish reason and token counts. `unused` names
+    the parameters in the prompt that have no effect on the model.
     """
 
     object: Literal["job"] = "job"
@@ -145,6 +147,7 @@ class JobView(View):
     finished_at: str | None = None
     position: int | None = None
     reason: str | None = None
+    unused: tuple[str, ...] = ()
     starts_at: RangeView | None = None
     ends_at: RangeView | None = None
     progress: float | None = None
@@ -225,6 +228,7 @@ def job_view(
 ) -> JobView:
     """Build the view of a job. `result` is its output, if known."""
     waits = standing is not None and job.state is JobState.PENDING
+    origin = origin_in(job.reply_to)
     return JobView(
         id=job.id,
         model=job.model,
@@ -234,6 +238,7 @@ def job_view(
         finished_at=_moment(job.finished_at),
         position=standing.position if standing is not None and waits else None,
         reason=reason_of(standing) if standing is not None and waits else None,
+        unused=origin.unused if origin is not None else (),
         starts_at=_range(standing.starts) if standing is not None and waits else None,
         ends_at=_range(standing.ends) if standing is not None else None,
         progress=progress,
