@@ -48,7 +48,7 @@ Watched = Callable[[Callable[[], str | None]], AbstractContextManager[None]]
 """Inside the block, adds a check to those that the heartbeat reports."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ClusterProcess:
     """Runs the roles of one process."""
 

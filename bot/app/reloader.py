@@ -106,7 +106,7 @@ def log_as_before(_before: Config, _after: Config) -> None:
     """Leave logging unchanged."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Reloader:
     """Reloads the configuration, one reload at a time."""
 

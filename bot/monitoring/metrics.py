@@ -22,7 +22,7 @@ from queueing.core.ports import Clock
 from queueing.core.status import Promised
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ClusterState:
     """Collects the metrics of a cluster.
 
@@ -254,7 +254,7 @@ _ENDED = {
 }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class JobCounts:
     """Counts changes of jobs while this process holds the queue."""
 

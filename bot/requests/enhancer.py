@@ -28,7 +28,7 @@ from queueing.core.requests import Request
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Enhancer:
     """Requests better prompts for delayed images, videos and music, and releases these jobs."""
 

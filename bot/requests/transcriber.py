@@ -42,7 +42,7 @@ class Unheard(Exception):
         self.problem = why
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Transcriber:
     """Submits transcriptions, releases the questions that wait for them, and cleans up."""
 

@@ -32,7 +32,7 @@ class Lost(Exception):
     """The server does not know an attempt that was sent before a crash."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class AttemptSender:
     """Sends attempts and fetches results while this process has the queue's lease (`held`)."""
 

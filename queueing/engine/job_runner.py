@@ -57,7 +57,7 @@ class _Attempt:
     stored: bool = False  # the output is stored; the slot was freed earlier
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class JobRunner:
     """Runs each attempt in its own task and makes all its state changes."""
 

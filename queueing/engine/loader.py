@@ -123,7 +123,7 @@ STORE_PAUSE_S = 5.0
 _COSTLY = "its last load failed for an unknown reason, and another try would evict other models"
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class Loader:
     """Runs loads and unloads, each in its own task."""
 

@@ -90,7 +90,7 @@ _LEAVES = {
 }
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class Scheduler:
     """Runs steps until cancelled. Keeps the last plan, which explains why jobs wait."""
 

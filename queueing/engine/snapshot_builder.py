@@ -35,7 +35,7 @@ HEADS_PER_QUEUE = 8  # most starts from one queue in one step; the next step fol
 _HEADS_MOST = 64  # the most for models that run more than `HEADS_PER_QUEUE` jobs at a time
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class SnapshotBuilder:
     """Takes snapshots for the scheduler and the forecast, thousands of times an hour."""
 

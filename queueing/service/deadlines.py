@@ -122,7 +122,7 @@ def spare_s(done_at: float, due_at: float, way: Way, *, service_s: float, work_s
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Slack:
     """Calculates how much longer each job with a deadline may wait."""
 
@@ -239,7 +239,7 @@ LOOK_MOST_S = 600.0
 _COMING = (None, JobEvent.RETRY, JobEvent.RELEASE)
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class DeadlineWatcher:
     """Acts when jobs expire, and when they must start to meet their deadline."""
 

@@ -45,7 +45,7 @@ class _FirstEstimate:
     done_at: float
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class Estimator:
     """Estimates times for people, and learns from each job how far off its first estimate was."""
 

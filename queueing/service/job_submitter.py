@@ -21,7 +21,7 @@ from queueing.store.jobs.job_store import JobStore
 _limited = altering(SubmitLimits)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class LocalJobSubmitter:
     """Accepts, changes and ends jobs. Every change is durable when a call returns."""
 
@@ -124,7 +124,7 @@ log = logging.getLogger(__name__)
 _PAGE = 200
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class LocalJobEraser:
     """Cancels and deletes jobs for good."""
 

@@ -100,7 +100,7 @@ def _needs(fleet: Fleet, spec: ModelSpec, backend: str) -> dict[str, int]:
 log = logging.getLogger(__name__)
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class LocalModelReader:
     """Caches the offer and answers questions about models."""
 

@@ -137,7 +137,7 @@ class _Queue:
         return "needs-loading" if reason and reason.why in WAITS_FOR_MEMORY else "pending"
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class LocalQueueStatus:
     """Answers questions about the queue, from memory except for positions and queues."""
 

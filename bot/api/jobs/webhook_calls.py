@@ -57,7 +57,7 @@ class OwedCall:
     tries: int = 0
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class WebhookCalls:
     """Makes webhook calls until they succeed or time out, then reports each job to `settled`.
 

@@ -117,7 +117,7 @@ class WaitLimits:
     wait_s: float = 1800.0
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class AnswerSender:
     """Sends the answers of jobs to their callers."""
 

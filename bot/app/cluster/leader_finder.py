@@ -22,7 +22,7 @@ NONE_HOLDS = "no process holds the queue"
 NOT_NOW = "does not serve the queue yet, or no longer"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class LeaderFinder:
     """Connects to the leader, and detects when another process becomes the leader."""
 

@@ -17,7 +17,7 @@ from queueing.engine.fleet.running_jobs import RunningJobs
 _altered = altering(Copy)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Copies:
     """Tracks the copies of models. Calls `changed` whenever one changes.
 

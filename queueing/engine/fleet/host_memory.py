@@ -141,7 +141,7 @@ class MemoryBudget:
         return left_mb if kept_mb and left_mb > 0 else host.usable_mb
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class HostMemory:
     """Answers how large models are and how much memory is left for them.
 
