@@ -3,15 +3,13 @@
 Texts are structure, not markup. A plain `str` is shown literally, a `Moment` is a point in time
 that each platform shows in its own way, and `Markdown` is a model's answer. A prompt or an answer
 can therefore never become a mention, a link or a tag by accident.
-
-Page lengths are UTF-16 units, as the chats count. A page never ends within a surrogate pair. A code
-fence that a cut would split is closed on one page and reopened on the next.
 """
 
-import re
 from dataclasses import dataclass, field
 from math import ceil, floor
 
+from bot.markdown.elements import Blocks, plain
+from bot.markdown.parser import parse
 from queueing.core.requests import File
 
 _MINUTE_S = 60
@@ -58,9 +56,24 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class Markdown:
-    """Markdown written by a language model. Platforms keep the formatting where they can."""
+    """Markdown written by a language model. Platforms keep the formatting where they can.
+
+    `page` is what this message shows of an answer that is divided over several. `text` is then
+    without formatting, otherwise it is the source.
+    """
 
     text: str
+    page: Blocks | None = None
+
+    @classmethod
+    def of(cls, page: Blocks) -> "Markdown":
+        """Return a page of an answer."""
+        return cls(plain(page), page)
+
+    @property
+    def blocks(self) -> Blocks:
+        """What is shown, as a tree."""
+        return parse(self.text) if self.page is None else self.page
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,56 +175,6 @@ class Form:
     job_id: int | None = None
 
 
-# "++" and "*+" are possessive: text without a fence is scanned once.
-_FENCE = re.compile(r"^(```++|~~~++)([^\n`]*+)$", re.MULTILINE)
-_CLOSING_ROOM = 24  # to close a fence at the end of a page and reopen it on the next
-
-
 def utf16_length(text: str) -> int:
     """Return the length of a text in UTF-16 units."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
-
-
-def pages(text: str, limit: int) -> list[str]:
-    """Split a text into pages of at most `limit` units. Returns at least one page, perhaps empty.
-
-    Cuts after a blank line if possible, then after a line, then a word, and otherwise anywhere.
-    """
-    limit = max(limit, 2 * _CLOSING_ROOM)
-    made: list[str] = []
-    opened = ""
-    while len(text) > limit or utf16_length(opened + text) > limit:
-        room = limit - utf16_length(opened) - _CLOSING_ROOM
-        cut = _cut(text, room)
-        page = opened + text[:cut].rstrip()
-        text = text[cut:].lstrip("\n")
-        fence = _open_fence(page)
-        made.append(page + (f"\n{fence[0]}" if fence else ""))
-        opened = f"{fence[0]}{fence[1]}\n" if fence else ""
-    made.append(opened + text)
-    return made
-
-
-def _cut(text: str, room: int) -> int:
-    """Return how many characters fit on this page: at least one."""
-    end = min(len(text), room)
-    while end > 1 and utf16_length(text[:end]) > room:
-        end -= max(1, (utf16_length(text[:end]) - room) // 2)
-    end = max(end, 1)
-    for gap in ("\n\n", "\n", " "):
-        at = text.rfind(gap, end // 2, end)
-        if at > 0:
-            return at + len(gap)
-    return end
-
-
-def _open_fence(page: str) -> tuple[str, str] | None:
-    """Return the marker and language of a fence that is open at the end of a page."""
-    fence: tuple[str, str] | None = None
-    for found in _FENCE.finditer(page):
-        marker, language = found[1], found[2].strip()
-        if fence is None:
-            fence = (marker[:12], language[:8])
-        elif marker.startswith(fence[0]) and not language:
-            fence = None
-    return fence

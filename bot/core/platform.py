@@ -18,7 +18,7 @@ from backends.common.file_types import PLAYED
 from bot.core.arrivals import Arrival
 from bot.core.attachments import AttachmentKind
 from bot.core.command import Command, Param
-from bot.core.content import Content, Form
+from bot.core.content import Body, Content, Form
 from bot.core.errors import ServedElsewhere
 from bot.core.live_settings import places_of
 
@@ -124,6 +124,8 @@ class ChatLimits:
       message, even after a restart. A result may then come whole with its first message.
     - `plays` are the kinds of video and sound that play in place, and `animations` states
       whether animated images other than GIFs do. Others are re-encoded.
+    - `measure` returns how much of `text` or `caption` a body takes, if that is not the
+      length of its words.
     - `upload_in` returns how many bytes a file may have in one chat at that moment, if
       that differs from `upload`.
     """
@@ -144,6 +146,7 @@ class ChatLimits:
     pings: bool = True
     plays: frozenset[str] = PLAYED
     animations: bool = True
+    measure: Callable[[Body], int] | None = None
     upload_in: Callable[[str], int] | None = None
 
     def in_chat(self, chat: str) -> "ChatLimits":

@@ -5,6 +5,7 @@ which is safe to repeat after any crash. Failures are raised as `ChatError`; the
 to retry.
 """
 
+import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping
@@ -27,7 +28,7 @@ from bot.core.queue import Deliveries, JobReader, ModelReader, QueueStatus
 from bot.delivery.channels import Channels, TurnOutcome
 from bot.delivery.follow_ups import PING_WITHIN_S, FollowUps, Placement, deserves_ping
 from bot.delivery.records import MessageRecords
-from bot.delivery.result_renderer import Fallback, RenderedResult, ResultRenderer, last_page
+from bot.delivery.result_renderer import Fallback, RenderedResult, ResultRenderer
 from bot.delivery.spoken_answers import SpokenAnswer, SpokenAnswers
 from bot.delivery.standings import StandingReader
 from bot.delivery.status_message import StatusMessage
@@ -35,6 +36,7 @@ from bot.monitoring.delivery_meter import DeliveryMeter, counted
 from bot.requests import recordings
 from bot.texts import status
 from bot.texts.catalogue import join, word
+from bot.texts.paging import is_long, last_page
 from bot.texts.status import busy_queue
 from queueing.core.jobs import JobState
 from queueing.core.ports import Clock
@@ -168,7 +170,10 @@ class Editor:
             message.changed = False  # this drawing covers whatever changed during the query
         message.asked_at = asked_at
         message.stand(standing)
-        content = self.draw(message, standing)
+        if is_long(message.progress.text if message.progress is not None else None):
+            content = await asyncio.to_thread(self.draw, message, standing)
+        else:
+            content = self.draw(message, standing)
         if message.ref is None and message.sent_at is None:
             busy = self._busy(message, standing)
             content = replace(content, body=join((*busy, *content.body))) if busy else content

@@ -11,10 +11,11 @@ from bot.core.errors import ChatError, ChatGone, ContentRefused, TooLarge
 from bot.core.platform import ChatPlatform, Invocation, MessageRef, ShowForm
 from bot.delivery.follow_ups import Again, FollowUps
 from bot.delivery.records import MessageRecords, ReplyPrompt
-from bot.delivery.result_renderer import ResultRenderer, first_page, in_words
+from bot.delivery.result_renderer import ResultRenderer, in_words
 from bot.delivery.retries import ChatRetry, Terms
 from bot.delivery.tasks import TaskRunner
 from bot.texts.catalogue import language_of, say
+from bot.texts.paging import first_page
 from queueing.core.concurrency import timeout
 
 log = logging.getLogger(__name__)

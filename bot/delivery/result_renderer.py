@@ -9,6 +9,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from itertools import islice
 
 from PIL import Image
 
@@ -21,8 +22,6 @@ from bot.core.content import (
     Moment,
     Period,
     ProgressBar,
-    pages,
-    utf16_length,
 )
 from bot.core.live_settings import ChatSettingsTable
 from bot.core.origin import Origin
@@ -33,7 +32,8 @@ from bot.people.links import Links
 from bot.requests import images, recordings
 from bot.requests.images import dimensions
 from bot.texts import status
-from bot.texts.catalogue import join, plain, say
+from bot.texts.catalogue import join, say
+from bot.texts.paging import answer_pages, is_long, length
 from bot.texts.refusals import told
 from bot.texts.results import UNKNOWN, Measures, abilities_of
 from queueing.core.errors import Problem
@@ -220,10 +220,10 @@ class ResultRenderer:
         match job.state:
             case JobState.FAILED:
                 broken = status.failed(job, language, written)
-                return self._render_text(broken, written, limits, language)
+                return await self._render_text(broken, written, limits, language)
             case JobState.CANCELLED:
                 stopped = status.cancelled(job, language, written)
-                return self._render_text(stopped, written, limits, language)
+                return await self._render_text(stopped, written, limits, language)
         output = await self._outputs.output(job)
         if output is None:
             body = say(language, "status.gone", job=job.id)
@@ -257,17 +257,24 @@ class ResultRenderer:
             hint=hint,
             seeded=self._models.offer.honours(job.model, "seed"),
         )
-        rendered = self._render_text(content, output.text, limits, language)
+        rendered = await self._render_text(content, output.text, limits, language)
         if len(files) > limits.files_per_edit:
             further = Content(files=files[limits.files_per_edit :])
             return replace(rendered, rest=(*rendered.rest, further))
         return rendered
 
-    def _render_text(
+    async def _render_text(
+        self, content: Content, text: str, limits: ChatLimits, language: str
+    ) -> RenderedResult:
+        if is_long(text):
+            return await asyncio.to_thread(self._divided, content, text, limits, language)
+        return self._divided(content, text, limits, language)
+
+    def _divided(
         self, content: Content, text: str, limits: ChatLimits, language: str
     ) -> RenderedResult:
         room = limits.caption if content.files else limits.text
-        if _length(content.body) <= room:
+        if length(content.body, limits) <= room:
             return RenderedResult(content=content)
         first, rest = self._paged(content, text, limits, language)
         return RenderedResult(content=first, rest=tuple(rest))
@@ -296,16 +303,17 @@ class ResultRenderer:
         facts = tuple(part for part in content.body if not isinstance(part, Markdown))
         more, cut = say(language, "status.continued"), say(language, "status.cut")
         room = limits.caption if content.files else limits.text
-        parts = pages(text, room - _length((*facts, *more)) - 1)
-        if len(parts) <= _PAGES:
-            first = replace(content, body=(Markdown(parts[0]), "\n", *more))
-            following = [Content(body=(Markdown(part),)) for part in parts[1:-1]]
-            following.append(Content(body=(Markdown(parts[-1]), *facts)))
+        parts = answer_pages(text, room - length((*facts, *more), limits) - 1, limits)
+        shown = tuple(islice(parts, _PAGES + 1))
+        if len(shown) <= _PAGES:
+            first = replace(content, body=(shown[0], "\n", *more))
+            following = [Content(body=(part,)) for part in shown[1:-1]]
+            following.append(Content(body=(shown[-1], *facts)))
             return first, following
         whole = File(name="answer.md", mime="text/markdown", data=text.encode())
         # A message with a file has a caption, which holds less text than a message.
-        first_part = pages(text, limits.caption - _length((*facts, *cut)) - 1)[0]
-        body = (Markdown(first_part), "\n", *cut, *facts)
+        room = limits.caption - length((*facts, *cut), limits) - 1
+        body = (next(answer_pages(text, room, limits)), "\n", *cut, *facts)
         return replace(content, body=body, files=(*content.files, whole)), []
 
     def hidden(self, job: Job, origin: Origin, content: Content) -> Content:
@@ -368,16 +376,6 @@ def _smaller(count: int, of: int) -> str:
     return "result.one_smaller" if count == 1 else "result.some_smaller"
 
 
-def last_page(content: Content, limits: ChatLimits) -> Content:
-    """Cut an open job's growing answer to its newest part that fits."""
-    return _page(content, limits, -1)
-
-
-def first_page(content: Content, limits: ChatLimits) -> Content:
-    """Cut a message to the first part that fits."""
-    return _page(content, limits, 0)
-
-
 def in_words(content: Content) -> Content:
     """Return the content without files and formatting."""
     words = (
@@ -393,20 +391,6 @@ def _in_words(rendered: RenderedResult, files_refused: Body) -> RenderedResult:
         content = replace(content, body=(*content.body, "\n", *files_refused))
     rest = (in_words(each) for each in rendered.rest)
     return RenderedResult(content=content, rest=tuple(each for each in rest if each.body))
-
-
-def _page(content: Content, limits: ChatLimits, index: int) -> Content:
-    room = (limits.caption if content.files else limits.text) - 8
-    if _length(content.body) <= room:
-        return content
-    answers = [part.text for part in content.body if isinstance(part, Markdown)]
-    if answers:
-        return replace(content, body=(Markdown(pages(answers[0], room)[index]),))
-    return replace(content, body=(pages(plain(content.body), room)[index],))
-
-
-def _length(body: Body) -> int:
-    return utf16_length(plain(body))
 
 
 def _missing(output: Output, language: str) -> str:

@@ -1,18 +1,24 @@
 """No text keeps the bot busy: the time to read one grows with its length and no faster."""
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import product
 
 import pytest
 
 from backends.openai.reasoning import without_thoughts
-from bot.commands.call.parser import parse
+from bot.commands.call.parser import parse as parse_call
 from bot.commands.registry import COMMANDS
-from bot.core.content import pages
+from bot.core.content import Body, Markdown
 from bot.core.refusals import Declined
+from bot.markdown.pages import pages
+from bot.markdown.parser import parse
+from bot.platforms.discord.markdown import written
 from bot.platforms.discord.renderer import literal
+from bot.platforms.discord.renderer import measured as discord_measured
 from bot.platforms.telegram.markdown import styled
+from bot.platforms.telegram.renderer import measured as telegram_measured
 from bot.platforms.web.renderer import split_command
 
 # Generous for busy machines: a reader takes some hundredths of it, one that goes back and forth
@@ -43,16 +49,23 @@ def _typed(text: str) -> None:
     for command in COMMANDS:
         if command.name in {"image", "ask"}:
             try:
-                parse(command, text, lambda _: False)
+                parse_call(command, text, lambda _: False)
             except Declined:
                 continue
 
 
+def _divided(text: str, limit: int, measured: Callable[[Body], int]) -> None:
+    deque(pages(parse(text), limit, lambda blocks: measured((Markdown.of(blocks),))))
+
+
 # With as many characters as come to it: platforms get what fits into a message.
 READERS: dict[str, tuple[Callable[[str], object], int]] = {
-    "Telegram's formatting": (styled, 4_000),
+    "Markdown": (parse.__wrapped__, 10_000),
+    "Telegram's formatting": (lambda text: styled(parse(text)), 4_000),
+    "Discord's formatting": (lambda text: written(parse(text), literal), 4_000),
+    "Telegram's pages": (lambda text: _divided(text, 4096, telegram_measured), 10_000),
+    "Discord's pages": (lambda text: _divided(text, 2000, discord_measured), 10_000),
     "Discord's words": (literal, 2_000),
-    "pages": (lambda text: pages(text, 1900), 40_000),
     "a typed call": (_typed, 40_000),
     "a typed line": (split_command, 40_000),
     "thoughts": (without_thoughts, 40_000),

@@ -37,7 +37,7 @@ from bot.platforms.discord.errors import (
     chat_errors,
 )
 from bot.platforms.discord.posts import answer_to, nonce_of, post_or_find, show, shows
-from bot.platforms.discord.renderer import TEXT_MOST
+from bot.platforms.discord.renderer import TEXT_MOST, measured
 from queueing.core.concurrency import TaskGroup, timeout
 
 SCOPES = ("bot", "applications.commands")
@@ -114,6 +114,7 @@ class Discord:
     limits = ChatLimits(
         text=TEXT_MOST,
         caption=TEXT_MOST,
+        measure=measured,
         upload=10 * MEBIBYTE,
         image=10 * MEBIBYTE,
         download=25 * MEBIBYTE,

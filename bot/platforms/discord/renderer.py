@@ -25,6 +25,9 @@ from bot.core.content import (
     Strong,
     utf16_length,
 )
+from bot.markdown.elements import Element, Kind
+from bot.markdown.pages import first_page
+from bot.platforms.discord.markdown import written
 from bot.texts.catalogue import bar_text, dated
 from queueing.core.requests import File
 
@@ -34,7 +37,7 @@ FORM_LABEL_MOST = 45  # of a form's title and of a field's label
 FORM_VALUE_MOST = 4000
 
 _CUT = "…"
-_FENCE = "```"
+_CUT_LINE = Element(Kind.LINE, (Element(Kind.TEXT, text=_CUT),))
 # Control characters, and marks that reverse the text around them. A model can be persuaded to write
 # them.
 _UNSENDABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -95,10 +98,10 @@ def text_of(content: Content) -> str:
 def fit(body: Body, most: int) -> str:
     """Return the body in Discord's markup, at most `most` UTF-16 units long.
 
-    Callers have already cut the text, so only the backslashes of escaping can exceed the limit. The
-    longest part is shortened first, so that a long prompt never hides a job's state.
+    Callers have already divided an answer that has ended. The longest part is shortened first, so
+    that a long prompt never hides a job's state.
     """
-    parts = list(body)
+    parts = [_beginning(part, most) if isinstance(part, Markdown) else part for part in body]
     shown = [_shown(part) for part in parts]
     while (excess := sum(map(utf16_length, shown)) - most) > 0:
         index = max(range(len(shown)), key=lambda each: utf16_length(shown[each]))
@@ -108,6 +111,20 @@ def fit(body: Body, most: int) -> str:
     return "".join(shown)
 
 
+def measured(body: Body) -> int:
+    """Return how much of a message a body takes, in UTF-16 units."""
+    return sum(utf16_length(_shown(part)) for part in body)
+
+
+def _beginning(part: Markdown, most: int) -> Markdown:
+    """Return an answer, or the beginning of one that is too long while it is written."""
+    whole = part.blocks[:-1] if part.blocks[-1:] == (_CUT_LINE,) else part.blocks
+    page = first_page(whole, most, lambda blocks: measured((Markdown.of(blocks),)))
+    if page == part.blocks:
+        return part
+    return Markdown.of((*page, _CUT_LINE) if page else ())
+
+
 def _shown(part: Part) -> str:  # noqa: PLR0911  # one return for each kind
     match part:
         case Moment(at, clock, day=day):
@@ -115,9 +132,8 @@ def _shown(part: Part) -> str:  # noqa: PLR0911  # one return for each kind
             return f"<t:{int(at)}:{form}>"
         case Period(moments=moments):
             return "–".join(map(_shown, moments))
-        case Markdown(text):
-            closing = "\n" + _FENCE if text.count(_FENCE) % 2 else ""
-            return _UNSENDABLE.sub("", text) + closing
+        case Markdown():
+            return written(part.blocks, literal)
         case Strong(text):
             return f"**{literal(text)}**" if text.strip() else ""
         case CommandText(text):
@@ -134,8 +150,8 @@ def _shortened(part: Part, kept: float) -> Part:
     match part:
         case Moment() | Period() | ProgressBar():
             return ""
-        case Markdown(text):
-            return Markdown(_head(text, kept))
+        case Markdown():
+            return _beginning(part, int(measured((part,)) * kept) - 2)
         case Strong(text) | CommandText(text):
             return _head(text, kept)
         case _:

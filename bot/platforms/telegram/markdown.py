@@ -1,13 +1,12 @@
-"""Converts a model's Markdown to text with formatting spans, for Telegram. Pure functions.
-
-Accepts any input: Markdown it does not understand stays as written. Runs in time linear in the
-length of the text.
-"""
+"""Renders a model's answer as text with formatting spans, for Telegram. Pure functions."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+
+from bot.markdown.elements import Blocks, Element, Kind, gap, is_loose
+from bot.markdown.tables import drawn, for_chat
 
 
 class SpanKind(StrEnum):
@@ -18,6 +17,8 @@ class SpanKind(StrEnum):
     STRIKETHROUGH = "strikethrough"
     CODE = "code"
     PRE = "pre"
+    SPOILER = "spoiler"
+    QUOTE = "blockquote"
     LINK = "text_link"
     MENTION = "text_mention"
     MOMENT = "date_time"
@@ -69,278 +70,156 @@ def outer_first(span: Span) -> tuple[int, int]:
     return (span.start, -span.end)
 
 
-_SPECIAL = re.compile(r"[\\`*_~\[!]")
-_ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
-_TICKS = re.compile(r"`+")
-_LINK = re.compile(
-    r"!?\[(?P<label>[^\[\]\n]{0,300})\]"
-    r"\(\s{0,3}<?(?P<address>[^\s()<>]{0,1000}(?:\([^\s()<>]{0,200}\)[^\s()<>]{0,300})?)>?"
-    r"(?:\s{1,3}\"[^\"\n]{0,200}\")?\s{0,3}\)"
-)
-_WEB = re.compile(r"https?://[^\s/]", re.IGNORECASE)
-_MARKERS = {
-    "*": (SpanKind.ITALIC,),
-    "_": (SpanKind.ITALIC,),
-    "**": (SpanKind.BOLD,),
-    "__": (SpanKind.BOLD,),
-    "~~": (SpanKind.STRIKETHROUGH,),
-    "***": (SpanKind.BOLD, SpanKind.ITALIC),
-    "___": (SpanKind.BOLD, SpanKind.ITALIC),
+_STYLES = {
+    Kind.STRONG: SpanKind.BOLD,
+    Kind.EMPHASIS: SpanKind.ITALIC,
+    Kind.STRUCK: SpanKind.STRIKETHROUGH,
+    Kind.SPOILER: SpanKind.SPOILER,
+    Kind.LINK: SpanKind.LINK,
+    Kind.CODE: SpanKind.CODE,
+    Kind.FORMULA: SpanKind.CODE,
 }
+_BULLETS = {"open": "☐ ", "done": "☑ ", "continued": ""}
+_INDENT = "   "
+_MARGIN = frozenset({Kind.FENCE, Kind.DISPLAY, Kind.TABLE})
+_QUOTE = SpanKind.QUOTE
+# Telegram removes these from texts: control characters, marks that reverse text, and lines above
+# and below letters. They are removed here first, because they would hide a mention from this code.
+_UNSENDABLE = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u030a\u0333\u033f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
-def inline(source: str) -> Styled:
-    """Return a paragraph or line as text with spans, which may still overlap."""
-    return _Inline(source).read()
+def sendable(text: str) -> str:
+    """Return a text without the signs that Telegram removes."""
+    return _UNSENDABLE.sub("", text)
+
+
+def styled(blocks: Blocks) -> Styled:
+    """Return an answer as text with spans. Copied code has none of the blanks around it."""
+    writer = _Writer()
+    writer.blocks(for_chat(blocks))
+    text = "".join(writer.pieces)
+    spans = [_trimmed(span, text) for span in writer.spans]
+    shown = (span for span in spans if span.start < span.end)
+    return Styled(text=text, spans=tuple(sorted(shown, key=outer_first)))
+
+
+def _trimmed(span: Span, text: str) -> Span:
+    """Return a quotation's span without the line breaks around code in it."""
+    if span.kind is not SpanKind.QUOTE:
+        return span
+    inside = text[span.start : span.end]
+    start = span.start + len(inside) - len(inside.lstrip("\n"))
+    return replace(span, start=start, end=start + len(inside.strip("\n")))
 
 
 @dataclass(slots=True)
-class _Opener:
-    """A marker without a partner so far; `piece` is its position in the output."""
+class _Writer:
+    """Writes blocks one after another.
 
-    marker: str
-    piece: int
-
-
-@dataclass(slots=True)
-class _Inline:
-    """Reads one paragraph from left to right.
-
-    The output is a list of pieces, because a marker counts as one only once its partner follows.
-    Until then it is ordinary text.
+    `prefix` begins each further line, except of code. `open` are the styles at this place and where
+    each begins. Telegram wants no span in code and no code in one, so code interrupts them. A link
+    or a spoiler is kept whole instead: a spoiler in pieces would show what it hides.
     """
 
-    source: str
     pieces: list[str] = field(default_factory=list)
-    marks: list[tuple[int, int, SpanKind, str | None]] = field(default_factory=list)
-    openers: list[_Opener] = field(default_factory=list)
-    unclosed_ticks: set[int] = field(default_factory=set)
+    spans: list[Span] = field(default_factory=list)
+    at: int = 0
+    prefix: str = ""
+    open: list[Span] = field(default_factory=list)
 
-    def read(self) -> Styled:
-        at = 0
-        while found := _SPECIAL.search(self.source, at):
-            self.pieces.append(self.source[at : found.start()])
-            at = self._take(found.start())
-        self.pieces.append(self.source[at:])
-        return self._result()
+    def blocks(self, nodes: Sequence[Element]) -> None:
+        for index, node in enumerate(nodes):
+            if index:
+                self._line(gap(nodes[index - 1], node), node)
+            self._block(node)
 
-    def _result(self) -> Styled:
-        offsets = [0]
-        for piece in self.pieces:
-            offsets.append(offsets[-1] + len(piece))
-        spans = (
-            Span(start=offsets[first], end=offsets[last], kind=kind, value=value)
-            for first, last, kind, value in self.marks
-        )
-        return Styled(
-            text="".join(self.pieces),
-            spans=tuple(sorted((s for s in spans if s.start < s.end), key=outer_first)),
-        )
+    def _line(self, ends: str, following: Element) -> None:
+        """End a line. Code and tables begin at the margin, so that they are copied as they are."""
+        self._put(ends if following.kind in _MARGIN else ends + self.prefix)
 
-    def _take(self, at: int) -> int:
-        """Handle a special character. Returns where to continue."""
-        character = self.source[at]
-        if character == "\\":
-            escaped = _ESCAPED.match(self.source, at)
-            return self._plain(escaped[1] if escaped else "\\", at + (2 if escaped else 1))
-        if character == "`":
-            return self._code(at)
-        if character in "[!":
-            return self._link(at)
-        return self._emphasis(at)
+    def _put(self, text: str) -> None:
+        shown = sendable(text)
+        self.pieces.append(shown)
+        self.at += len(shown)
 
-    def _plain(self, text: str, end: int) -> int:
-        self.pieces.append(text)
-        return end
+    def _block(self, node: Element) -> None:
+        match node.kind:
+            case Kind.FENCE:
+                self._code(node.text, SpanKind.PRE, node.value)
+            case Kind.DISPLAY:
+                self._code(node.text, SpanKind.PRE, "latex")
+            case Kind.TABLE:
+                self._code(drawn(node), SpanKind.PRE)
+            case Kind.LIST:
+                self._list(node)
+            case Kind.QUOTE:
+                self._quote(node)
+            case Kind.HEADING:
+                self._style(SpanKind.BOLD)
+                self._words(node.children)
+                self._styled()
+            case _:
+                self._words(node.children)
 
-    def _code(self, at: int) -> int:
-        length = self._run_length(at)
-        start = at + length
-        closing = self._closing_ticks(start, length)
-        if closing is None:
-            return self._plain("`" * length, start)
-        code = self.source[start:closing]
-        if code[:1] == code[-1:] == " " and code.strip():
-            code = code[1:-1]
-        self.marks.append((len(self.pieces), len(self.pieces) + 1, SpanKind.CODE, None))
-        return self._plain(code, closing + length)
+    def _style(self, kind: SpanKind, value: str | None = None) -> None:
+        self.open.append(Span(start=self.at, end=self.at, kind=kind, value=value))
 
-    def _closing_ticks(self, start: int, length: int) -> int | None:
-        if length in self.unclosed_ticks:
-            return None
-        for ticks in _TICKS.finditer(self.source, start):
-            if len(ticks[0]) == length:
-                return ticks.start()
-        self.unclosed_ticks.add(length)  # none follows, so never search again
-        return None
+    def _styled(self) -> None:
+        self.spans.append(replace(self.open.pop(), end=self.at))
 
-    def _link(self, at: int) -> int:
-        found = _LINK.match(self.source, at)
-        if found is None:
-            return self._plain(self.source[at], at + 1)
-        label = inline(found["label"])
-        text, address = label.text or found["address"], found["address"]
-        first = len(self.pieces)
-        if not _WEB.match(address):
-            # Other addresses, such as tg: or javascript:, are shown as text.
-            return self._plain(found[0], found.end())
-        self.pieces.append(text)
-        self.marks.append((first, first + 1, SpanKind.LINK, address))
-        return found.end()
+    def _code(self, text: str, kind: SpanKind, value: str = "") -> None:
+        """Write code, between the parts of the styles around it."""
+        whole = [span for span in self.open if kind is SpanKind.CODE and span.kind is _QUOTE]
+        around = [span for span in self.open if span not in whole]
+        self.spans += [replace(span, end=self.at) for span in around]
+        start = self.at
+        self._put(text)
+        self.open = [*whole, *(replace(span, start=self.at) for span in around)]
+        if text.strip():
+            self.spans.append(Span(start=start, end=self.at, kind=kind, value=value or None))
 
-    def _emphasis(self, at: int) -> int:
-        end = at + self._run_length(at)
-        marker = self.source[at:end]
-        before = self.source[at - 1 : at] or " "
-        after = self.source[end : end + 1] or " "
-        if marker not in _MARKERS:
-            return self._plain(marker, end)
-        may_close, may_open = not before.isspace(), not after.isspace()
-        if marker[0] == "_":  # snake_case is not emphasis
-            may_close = may_close and not after.isalnum()
-            may_open = may_open and not before.isalnum()
-        left = self._close(marker) if may_close else marker
-        if left and may_open and left in _MARKERS:
-            self.openers.append(_Opener(left, len(self.pieces)))
-        return self._plain(left, end)
+    def _list(self, node: Element) -> None:
+        outer = self.prefix
+        between = "\n\n" if is_loose(node.children) else "\n"
+        for index, item in enumerate(node.children):
+            if index:
+                self._put(between + outer)
+            number = f"{node.number + index}{node.value} " if node.value else "• "
+            self._put(_BULLETS.get(item.value, number))
+            self.prefix = outer + _INDENT
+            self.blocks(item.children)
+            self.prefix = outer
 
-    def _run_length(self, at: int) -> int:
-        """Return how often the character at that position is repeated."""
-        end = at + 1
-        while self.source[end : end + 1] == self.source[at]:
-            end += 1
-        return end - at
-
-    def _close(self, marker: str) -> str:
-        """Close the openers that this marker matches. Returns the unused part of the marker."""
-        left = marker
-        while left:
-            index = self._partner(left)
-            if index is None:
-                break
-            opener = self.openers[index]
-            size = min(len(opener.marker), len(left))
-            for kind in _MARKERS[left[:size]]:
-                self.marks.append((opener.piece, len(self.pieces), kind, None))
-            opener.marker = opener.marker[size:]
-            self.pieces[opener.piece] = opener.marker
-            del self.openers[index + 1 :]  # markers opened inside and not closed are plain text
-            if not opener.marker:
-                del self.openers[index]
-            left = left[size:]
-        return left
-
-    def _partner(self, marker: str) -> int | None:
-        """Return the nearest of the last eight openers that this marker may close."""
-        for index in range(len(self.openers) - 1, max(-1, len(self.openers) - 9), -1):
-            opened = self.openers[index].marker
-            if opened[0] != marker[0]:
-                continue
-            if opened == marker or len(opened) == 3 or len(marker) == 3:
-                return index
-        return None
-
-
-# "++" and "*+" are possessive. Without them, a line of 4000 tildes would backtrack a billion times.
-_FENCE = re.compile(r"[ ]{0,3}(?P<marker>`{3,}+|~{3,}+)[ \t]*+(?P<language>[^\s`]*+)[^`]*+$")
-_HEADING = re.compile(r"[ ]{0,3}#{1,6}[ \t]++(?P<title>.*)$")
-_LIST_MARK = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
-
-
-def styled(markdown: str) -> Styled:
-    """Return a model's answer as text with spans.
-
-    Understands fences, headings, bold, italic, strikethrough, code and links to web addresses.
-    """
-    return join([part for block in _blocks(markdown) for part in (block, _BREAK)][:-1])
-
-
-_BREAK = Styled(text="\n")
-
-
-def _blocks(markdown: str) -> Iterator[Styled]:
-    """Yield a paragraph's lines as one block, because emphasis may span line breaks."""
-    lines = iter(markdown.split("\n"))
-    paragraph: list[str] = []
-    for line in lines:
-        fence, heading = _FENCE.match(line), _HEADING.match(line)
-        alone = fence or heading or not line.strip() or _LIST_MARK.match(line)
-        if alone and paragraph:
-            yield _paragraph(paragraph)
-            paragraph = []
-        if fence:
-            yield _code_block(fence["marker"], fence["language"], lines)
-        elif heading:
-            yield _heading(_unclosed(heading["title"].rstrip(" \t")))
+    def _quote(self, node: Element) -> None:
+        """Write a quotation. Telegram has none within another, so that one gets a sign."""
+        outer = self.prefix
+        nested = self._is_in(SpanKind.QUOTE)
+        if nested:
+            self._put("" if node.children[:1] and node.children[0].kind in _MARGIN else "> ")
+            self.prefix += "> "
         else:
-            paragraph.append(line)
-    if paragraph:
-        yield _paragraph(paragraph)
+            self._style(SpanKind.QUOTE)
+        self.blocks(node.children)
+        self.prefix = outer
+        if not nested:
+            self._styled()
 
+    def _is_in(self, *kinds: SpanKind) -> bool:
+        return any(span.kind in kinds for span in self.open)
 
-def _code_block(marker: str, language: str, lines: Iterator[str]) -> Styled:
-    """Consume the lines up to the closing fence. A streamed answer may not have one yet."""
-    code: list[str] = []
-    for line in lines:
-        if line.strip().startswith(marker) and not line.strip().strip(marker[0]):
-            break
-        code.append(line)
-    text = "\n".join(code)
-    if not text.strip():
-        return Styled(text=text)
-    span = Span(start=0, end=len(text), kind=SpanKind.PRE, value=language or None)
-    return Styled(text=text, spans=(span,))
-
-
-def _unclosed(title: str) -> str:
-    """Return a heading without its closing "#" characters."""
-    inner = title.rstrip("#")
-    return inner.rstrip(" \t") if inner.endswith((" ", "\t")) else title
-
-
-def _heading(title: str) -> Styled:
-    inner = inline(title)
-    others = tuple(span for span in inner.spans if span.kind is not SpanKind.BOLD)
-    whole = Span(start=0, end=len(inner.text), kind=SpanKind.BOLD)
-    return _untangled(replace(inner, spans=(whole, *others) if inner.text else ()))
-
-
-def _paragraph(lines: Sequence[str]) -> Styled:
-    mark = _LIST_MARK.match(lines[0])
-    text = "\n".join(lines)
-    if mark is None:
-        return _untangled(inline(text))
-    # Keep the mark as it is: the "*" of a list is not emphasis.
-    inner = _untangled(inline(text[mark.end() :]))
-    return join([Styled(text=mark[0]), inner])
-
-
-def _untangled(text: Styled) -> Styled:
-    """Return the spans as Telegram allows them: nothing inside code, and no code inside a link."""
-    links = [span for span in text.spans if span.kind is SpanKind.LINK]
-    codes = [
-        span
-        for span in text.spans
-        if span.kind is SpanKind.CODE
-        and not any(link.start <= span.start and span.end <= link.end for link in links)
-    ]
-    rest: list[Span] = []
-    for span in text.spans:
-        if span.kind is SpanKind.LINK:
-            rest.append(span)
-        elif span.kind is not SpanKind.CODE:
-            rest += _around(span, codes)
-    return replace(text, spans=tuple(sorted([*rest, *codes], key=outer_first)))
-
-
-def _around(span: Span, codes: Sequence[Span]) -> Iterator[Span]:
-    """Yield the parts of a span outside the codes, which are sorted and disjoint."""
-    start = span.start
-    for code in codes:
-        if code.end <= span.start or code.start >= span.end:
-            continue
-        if start < code.start:
-            yield replace(span, start=start, end=code.start)
-        start = code.end
-    if start < span.end:
-        yield replace(span, start=start)
+    def _words(self, nodes: Sequence[Element]) -> None:
+        """Write what stands in a line."""
+        for node in nodes:
+            kind = _STYLES.get(node.kind)
+            text = node.text.replace("\n", f"\n{self.prefix}")
+            if kind is SpanKind.CODE and not self._is_in(SpanKind.LINK, SpanKind.SPOILER):
+                self._code(text, kind)
+            elif kind is None or kind is SpanKind.CODE or self._is_in(kind):
+                self._put(text)
+                self._words(node.children)
+            else:
+                self._style(kind, node.value or None)
+                self._words(node.children)
+                self._styled()

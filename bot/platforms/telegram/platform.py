@@ -35,7 +35,7 @@ from bot.platforms.telegram.commands import LANGUAGES, Describe, menu
 from bot.platforms.telegram.errors import chat_errors
 from bot.platforms.telegram.media import PHOTO_BYTES_MOST, PLAYED
 from bot.platforms.telegram.messages import Destination, post, show
-from bot.platforms.telegram.renderer import CAPTION_MOST, TEXT_MOST
+from bot.platforms.telegram.renderer import CAPTION_MOST, TEXT_MOST, measured
 from bot.platforms.telegram.updates import Request, Updates, UpdatesRequest, pauses_s
 from queueing.core.concurrency import TaskGroup
 
@@ -133,6 +133,7 @@ class Telegram:
     limits = ChatLimits(
         text=TEXT_MOST,
         caption=CAPTION_MOST,
+        measure=measured,
         upload=UPLOAD_MOST,
         image=PHOTO_BYTES_MOST,
         download=DOWNLOAD_MOST,

@@ -24,7 +24,17 @@ from bot.core.content import (
     Strong,
     utf16_length,
 )
-from bot.platforms.telegram.markdown import Span, SpanKind, Styled, head, join, styled
+from bot.markdown.pages import first_page
+from bot.platforms.telegram.markdown import (
+    Span,
+    SpanKind,
+    Styled,
+    head,
+    join,
+    outer_first,
+    sendable,
+    styled,
+)
 from bot.texts.catalogue import bar_text, clock, clocks, dated
 
 TEXT_MOST = 4096
@@ -35,16 +45,20 @@ LABEL_MOST = 64
 
 _CUT = "…"
 _COMMAND = re.compile(r"/[a-z]+")  # clients link these themselves
-# Telegram removes these from texts: control characters, marks that reverse text, and lines above
-# and below letters. They are removed here first, because they would hide a mention from this code.
-_UNSENDABLE = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u030a\u0333\u033f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-)
 # Telegram's server finds mentions in any text except code. A word joiner is invisible and breaks
 # the name after the "@". Mail addresses are not mentions. Telegram has its own Unicode tables for
 # what else counts as a letter before an "@".
 _MENTION = re.compile(r"(?<![A-Za-z0-9_])@(?=\w)")
 _JOINER = "\u2060"
+_CODES = frozenset({SpanKind.CODE, SpanKind.PRE})
+_CODE_LEAST = 44  # units; so that a message of 4096 has at most 93 pieces of code
+_USE: Mapping[SpanKind, int] = {
+    kind: rank
+    for rank, kind in enumerate(
+        (SpanKind.PRE, SpanKind.CODE, SpanKind.LINK, SpanKind.SPOILER, SpanKind.QUOTE)
+    )
+}
+"""Which spans are kept if a message has too many, the first first."""
 _DATA = re.compile(r"(?P<command>[-_\w]{1,32}):(?P<id>\d{1,18})(?::(?P<number>\d{1,3}))?", re.ASCII)
 
 
@@ -89,20 +103,31 @@ def outgoing(
     )
 
 
+def measured(body: Body) -> int:
+    """Return how much of a message a body takes, in UTF-16 units.
+
+    Telegram reads 100 entities a message. Code without its own is prose, in which mentions are
+    found. So each piece of code takes a share of the message at least, and none lacks its entity.
+    """
+    shown = [_without_mentions(_shown(part)) for part in body]
+    codes = sum(span.kind in _CODES for part in shown for span in part.spans)
+    return max(sum(utf16_length(part.text) for part in shown), codes * _CODE_LEAST)
+
+
 def fit(body: Body, most: int, *, formatted: bool = True) -> Styled:
     """Return the body as text with spans, at most `most` UTF-16 units long.
 
-    Callers have already cut the text; this covers what formatting adds. The longest part is
-    shortened first, so that a long prompt never hides a job's state.
+    Callers have already divided an answer that has ended. The longest part is shortened first, so
+    that a long prompt never hides a job's state.
     """
-    shown = list(_all_shown(body, formatted=formatted))
+    shown = list(_all_shown(body, most, formatted=formatted))
     while (excess := sum(utf16_length(part.text) for part in shown) - most) > 0:
         index = max(range(len(shown)), key=lambda each: utf16_length(shown[each].text))
         shown[index] = _shortened(shown[index], excess)
     return join(shown)
 
 
-def _all_shown(body: Body, *, formatted: bool) -> Iterator[Styled]:
+def _all_shown(body: Body, most: int, *, formatted: bool) -> Iterator[Styled]:
     """Yield the parts, with no more spans in total than Telegram reads.
 
     Code outside a span that Telegram reads would be searched for mentions, so excess spans are
@@ -115,13 +140,25 @@ def _all_shown(body: Body, *, formatted: bool) -> Iterator[Styled]:
         - sum(isinstance(part, Moment) + 2 * isinstance(part, Period) for part in body)
     )
     for part in body:
-        shown = _shown(part)
+        shown = _beginning(part, most) if isinstance(part, Markdown) else _shown(part)
         if not formatted:
             shown = Styled(text=shown.text)
         elif not isinstance(part, Moment | Period):
-            shown = replace(shown, spans=shown.spans[: max(room, 0)])
+            shown = _with_most_useful(shown, max(room, 0))
             room -= len(shown.spans)
         yield shown if isinstance(part, Moment | Period) else _without_mentions(shown)
+
+
+def _beginning(part: Markdown, most: int) -> Styled:
+    """Return an answer, or the beginning of one that is too long while it is written."""
+    page = first_page(part.blocks, most, lambda blocks: measured((Markdown.of(blocks),)))
+    return styled(page) if page == part.blocks else join((styled(page), Styled(text=_CUT)))
+
+
+def _with_most_useful(text: Styled, room: int) -> Styled:
+    """Return a text with its most useful spans. Without those of code, code could not be copied."""
+    ranked = sorted(text.spans, key=lambda span: _USE.get(span.kind, len(_USE)))
+    return replace(text, spans=tuple(sorted(ranked[:room], key=outer_first)))
 
 
 def _shown(part: Part) -> Styled:  # noqa: PLR0911  # one return for each kind
@@ -131,8 +168,8 @@ def _shown(part: Part) -> Styled:  # noqa: PLR0911  # one return for each kind
         case Period(moments=moments):
             begins, *ends = map(_moment, moments, clocks(moments))
             return join((begins, *(piece for end in ends for piece in (Styled(text="–"), end))))
-        case Markdown(text):
-            return styled(_UNSENDABLE.sub("", text))
+        case Markdown():
+            return styled(part.blocks)
         case ProgressBar(share):
             return Styled(text=bar_text(share))
         case Strong(text):
@@ -140,11 +177,11 @@ def _shown(part: Part) -> Styled:  # noqa: PLR0911  # one return for each kind
         case CommandText(text):
             return Styled(text=text) if _COMMAND.fullmatch(text) else _marked(text, SpanKind.CODE)
         case _:
-            return Styled(text=_UNSENDABLE.sub("", part))
+            return Styled(text=sendable(part))
 
 
 def _marked(text: str, kind: SpanKind) -> Styled:
-    shown = _UNSENDABLE.sub("", text)
+    shown = sendable(text)
     return Styled(text=shown, spans=(Span(start=0, end=len(shown), kind=kind),) if shown else ())
 
 
@@ -159,7 +196,9 @@ def _moment(moment: Moment, words: str) -> Styled:
 
 
 def _without_mentions(text: Styled) -> Styled:
-    codes = [span for span in text.spans if span.kind in {SpanKind.CODE, SpanKind.PRE}]
+    if "@" not in text.text:
+        return text
+    codes = [span for span in text.spans if span.kind in _CODES]
     found = [match.end() for match in _MENTION.finditer(text.text)]
     places = [at for at in found if not any(code.start < at <= code.end for code in codes)]
     for at in reversed(places):

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import accumulate
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from bot.platforms.web import sql
 from queueing.core.requests import File, Record
@@ -48,10 +48,14 @@ class PeriodPart(Record):
 
 
 class MarkdownPart(Record):
-    """A model's answer in Markdown. The page builds safe elements from it."""
+    """A model's answer in Markdown. The page builds safe elements from its blocks.
+
+    `blocks` are stored for a part of an answer only, as those of a whole one are read from `text`.
+    """
 
     kind: Literal["markdown"] = "markdown"
     text: str
+    blocks: tuple[JsonValue, ...] = ()
 
 
 class StrongPart(Record):

@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field, TypeAdapter
 from bot.core.command import Command, ParamKind
 from bot.core.content import Form
 from bot.platforms.web.chat_log import Entry, ShownMessage, ShownPart
+from bot.platforms.web.renderer import with_blocks
 from bot.texts.catalogue import describe
 from queueing.core.requests import Record
 from queueing.core.snapshot import Residency
@@ -252,13 +253,13 @@ def form_row(form: Form) -> FormRow:
 
 
 def entry_row(entry: Entry) -> EntryRow:
-    """Return an entry in the page's format."""
+    """Return an entry in the page's format. Not for the event loop, as `with_blocks`."""
     return EntryRow(
         message=entry.message,
         number=entry.number,
         place=entry.place,
         at=entry.at,
-        shown=entry.shown,
+        shown=None if entry.shown is None else with_blocks(entry.shown),
     )
 
 

@@ -4,6 +4,7 @@ import re
 from io import BytesIO
 
 from PIL import Image
+from pydantic import JsonValue
 
 from bot.core.content import (
     Body,
@@ -16,6 +17,8 @@ from bot.core.content import (
     ProgressBar,
     Strong,
 )
+from bot.markdown.elements import LITERAL, Blocks, Element, Kind
+from bot.markdown.parser import parse
 from bot.platforms.web.chat_log import (
     BarPart,
     MarkdownPart,
@@ -87,6 +90,40 @@ def shown_body(body: Body) -> tuple[ShownPart, ...]:
     return tuple(_part(part) for part in body)
 
 
+def with_blocks(shown: ShownMessage) -> ShownMessage:
+    """Return a stored message as the page draws it: with the blocks of its Markdown.
+
+    They are read anew, so that older messages look as new ones do. Takes long for a long answer, so
+    not for the event loop.
+    """
+    if not any(isinstance(part, MarkdownPart) for part in shown.body):
+        return shown
+    body = (_with_blocks(part) if isinstance(part, MarkdownPart) else part for part in shown.body)
+    return shown.model_copy(update={"body": tuple(body)})
+
+
+def _with_blocks(part: MarkdownPart) -> MarkdownPart:
+    return part if part.blocks else part.model_copy(update={"blocks": _blocks(parse(part.text))})
+
+
+def _blocks(blocks: Blocks) -> tuple[JsonValue, ...]:
+    return tuple(map(_block, blocks))
+
+
+def _block(node: Element) -> JsonValue:
+    """Return a node as the page reads it: a text as it is, else what is not empty."""
+    if node.kind is Kind.TEXT:
+        return node.text
+    content: JsonValue = node.text if node.kind in LITERAL else [*map(_block, node.children)]
+    made: dict[str, JsonValue] = {"kind": node.kind.value}
+    made["text" if node.kind in LITERAL else "children"] = content
+    if node.value:
+        made["value"] = node.value
+    if node.number:
+        made["number"] = node.number
+    return made
+
+
 def shown_file(chat: str, message: str, file: File) -> ShownFile:
     """Describe a file. Images include their size, so that the page can reserve the space."""
     width, height = _size_of(file.data) if file.mime.startswith("image/") else (None, None)
@@ -106,8 +143,9 @@ def _part(part: Part) -> ShownPart:  # noqa: PLR0911  # one return for each kind
             return MomentPart(at=at, clock=clock, before=before)
         case Period(begins_at, ends_at):
             return PeriodPart(begins=begins_at, ends=ends_at)
-        case Markdown(text):
-            return MarkdownPart(text=_clean(text))
+        case Markdown(text, page):
+            blocks = () if page is None else _blocks(page)
+            return MarkdownPart(text=_clean(text), blocks=blocks)
         case ProgressBar(share):
             return BarPart(share=share)
         case Strong(text, job, has_image):

@@ -1,9 +1,10 @@
 """One open page of the chat: handles its frames and sends it the chat's changes."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 from bot.core.content import Form
-from bot.platforms.web.chat_log import ShownMessage
+from bot.platforms.web.chat_log import Entry, ShownMessage
 from bot.platforms.web.page_connection import PageConnection, PageSession
 from bot.platforms.web.protocol import (
     FROM_PAGE,
@@ -26,6 +27,7 @@ from bot.platforms.web.protocol import (
     entry_row,
     form_row,
 )
+from bot.platforms.web.renderer import with_blocks
 from bot.texts.catalogue import language_of
 
 PAGE = 60  # messages per batch
@@ -98,6 +100,7 @@ class ChatTab(PageConnection[FromPage]):
     def show_once(self, message: str, shown: ShownMessage, now: float) -> None:
         """Show a message below all others without storing it. It disappears with the page."""
         last = self._number
+        shown = with_blocks(shown)
         row = EntryRow(message=message, number=last, place=last, at=now, shown=shown)
         self._reply(Messages(entries=(row,)))
 
@@ -117,9 +120,8 @@ class ChatTab(PageConnection[FromPage]):
 
     async def _earlier(self, ask: Earlier) -> EarlierMessages:
         entries = await self._calls.log.before(self.person.id, ask.before, PAGE)
-        return EarlierMessages(
-            entries=tuple(entry_row(entry) for entry in entries), more=len(entries) == PAGE
-        )
+        rows = await asyncio.to_thread(_rows, entries)
+        return EarlierMessages(entries=rows, more=len(entries) == PAGE)
 
     # ------------------------------------------------------------ to the page
 
@@ -142,10 +144,8 @@ class ChatTab(PageConnection[FromPage]):
         if entries:
             self._number = entries[-1].number
         if entries or fresh:
-            rows = tuple(entry_row(entry) for entry in entries)
-            await self._send(
-                Messages(entries=rows, fresh=fresh, more=fresh and full).model_dump_json()
-            )
+            text = await asyncio.to_thread(_messages, entries, fresh=fresh, more=fresh and full)
+            await self._send(text)
         if full and not fresh:
             self._woken.set()
 
@@ -154,3 +154,11 @@ class ChatTab(PageConnection[FromPage]):
         if lines != self._shown_overview:
             self._shown_overview = lines
             await self._send(Overview(queues=tuple(lines)).model_dump_json())
+
+
+def _rows(entries: Sequence[Entry]) -> tuple[EntryRow, ...]:
+    return tuple(map(entry_row, entries))
+
+
+def _messages(entries: Sequence[Entry], *, fresh: bool, more: bool) -> str:
+    return Messages(entries=_rows(entries), fresh=fresh, more=more).model_dump_json()

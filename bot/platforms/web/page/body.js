@@ -1,7 +1,7 @@
-// Draws the body of a message: plain text, moments and Markdown, into existing elements.
+// Draws the body of a message: plain text, moments and answers, into existing elements.
 
 import { make } from "./dom.js";
-import { copyText, showMarkdown } from "./markdown.js";
+import { blocksText, copyText, showMarkdown } from "./markdown.js";
 import { clockText, moment, period, periodText } from "./moments.js";
 import { pastRow } from "./past.js";
 import { say } from "./texts.js";
@@ -28,7 +28,7 @@ export function drawBody(node, body, copies = false) {
       else node.append(fresh);
       child = fresh;
     }
-    if (markdown) showAnswer(child, block[0].text, tails.get(block));
+    if (markdown) showAnswer(child, block[0].blocks, tails.get(block));
     else child.replaceChildren(...blockNodes(block, index > 0, copies));
   });
   while (node.children.length > blocks.length) node.lastElementChild.remove();
@@ -48,9 +48,9 @@ function takeTails(blocks) {
   return tails;
 }
 
-function showAnswer(node, text, tail) {
+function showAnswer(node, answer, tail) {
   node.querySelector(".tail")?.remove();
-  showMarkdown(node, text);
+  showMarkdown(node, answer);
   if (tail === undefined) return;
   const ends = node.querySelectorAll("p, li, h3, h4, h5, h6, code, td, th");
   (ends[ends.length - 1] ?? node.appendChild(make("p"))).append(make("span", { className: "tail" }, tail));
@@ -103,7 +103,7 @@ export function markdownText(body) {
   return body.filter((part) => part.kind === "markdown").map((part) => part.text).join("\n\n");
 }
 
-/** Return a body as plain text, without Markdown's markers. */
+/** Return a body as plain text, without formatting. */
 export function bodyText(body) {
   return body.map(partText).join("");
 }
@@ -112,5 +112,5 @@ function partText(part) {
   if (part.kind === "moment") return clockText(part.at, part.before);
   if (part.kind === "period") return periodText(part);
   if (part.kind === "bar") return "";
-  return part.kind === "markdown" ? part.text.replace(/[*_`#~>|]+/g, "") : part.text;
+  return part.kind === "markdown" ? blocksText(part.blocks) : part.text;
 }

@@ -96,7 +96,7 @@ def test_a_moment_in_a_sentence_is_a_time_of_day_and_a_period_two_of_them() -> N
 def test_a_cut_answer_closes_its_code_block() -> None:
     """Everything after a cut answer would be shown as code."""
     text = fit((Markdown("```py\n" + "x = 1\n" * 500), " · flux"), TEXT_MOST)
-    assert text.endswith("\n``` · flux")
+    assert text.endswith("\n```\n… · flux")
     assert TEXT_MOST - 20 <= utf16_length(text) <= TEXT_MOST
 
 
@@ -109,7 +109,7 @@ def test_emoji_count_as_the_two_units_they_are() -> None:
 
 def test_the_answer_of_a_model_keeps_its_formatting() -> None:
     """Answers would be full of backslashes."""
-    answer = "**bold** and `code`\n\n- a list"
+    answer = "**bold** and `code`\n- a list"
     assert fit((Markdown(answer),), TEXT_MOST) == answer
 
 

@@ -1,0 +1,223 @@
+"""Reads a model's Markdown as a tree of elements, by markdown-it. Pure functions.
+
+Accepts any input, and runs in time linear in the length of the text. No text is left out: HTML and
+what is not understood stay as written.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from bot.markdown import rules
+from bot.markdown.elements import Blocks, Element, Kind
+
+_ADDRESS_MOST = 500  # longer ones would not fit beside their words
+_LANGUAGE_MOST = 40
+_WEB = re.compile(r"https?://[^\s/]", re.IGNORECASE)
+_TASK = re.compile(r"\[(?P<mark>[ xX])\][ \t\n]+(?=\S)")
+_ALIGNMENT = "text-align:"
+_INTERRUPT = {"alt": ["paragraph", "reference", "blockquote", "list"]}
+
+
+def _reader() -> MarkdownIt:
+    """Return CommonMark with tables and what models write beyond it.
+
+    Definitions of references are off: they would change what stands before them while an answer is
+    written, and leave their own text out. Images are links, so their rule is off as well.
+    """
+    reader = MarkdownIt("commonmark", {"html": False, "maxNesting": 60})
+    reader.enable(["table", "strikethrough"])
+    reader.disable(["html_block", "html_inline", "reference", "image", "fence"])
+    reader.block.ruler.before("table", "deep", rules.deep)
+    reader.block.ruler.before("code", "any_fence", rules.fence, _INTERRUPT)  # type: ignore[arg-type]
+    reader.block.ruler.before("code", "display", rules.display, _INTERRUPT)  # type: ignore[arg-type]
+    inline = reader.inline
+    inline.add_terminator_char("|")
+    inline.ruler.before("escape", "formula", rules.formula)
+    inline.ruler.before("newline", "address", rules.address)
+    inline.ruler.before("emphasis", "star", rules.emphasis)
+    inline.ruler.before("emphasis", "spoiler", rules.spoiler)
+    inline.ruler.before("autolink", "line_break", rules.line_break)
+    return reader
+
+
+_READER = _reader()
+_KINDS = {
+    "paragraph": Kind.PARAGRAPH,
+    "heading": Kind.HEADING,
+    "blockquote": Kind.QUOTE,
+    "bullet_list": Kind.LIST,
+    "ordered_list": Kind.LIST,
+    "list_item": Kind.ITEM,
+    "table": Kind.TABLE,
+    "tr": Kind.ROW,
+    "th": Kind.CELL,
+    "td": Kind.CELL,
+    "strong": Kind.STRONG,
+    "em": Kind.EMPHASIS,
+    "s": Kind.STRUCK,
+    "spoiler": Kind.SPOILER,
+    "link": Kind.LINK,
+}
+_WITHIN_A_LINE = frozenset({"strong", "em", "s", "spoiler", "link"})
+_LEAVES = {
+    "text": Kind.TEXT,
+    "text_special": Kind.TEXT,
+    "code_inline": Kind.CODE,
+    "formula": Kind.FORMULA,
+    "display": Kind.DISPLAY,
+    "hr": Kind.RULE,
+}
+
+
+# Control characters, and marks that reverse the text around them. A model can be persuaded to write
+# them. Half a surrogate pair can be sent nowhere.
+_UNSENDABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_LINE_ENDS = re.compile(r"\r\n?")
+
+
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    """The beginning of an answer that is being written, as far as no further word can change it."""
+
+    source: str = ""
+    blocks: Blocks = ()
+
+
+_ANSWERS = 32  # that are being written at the same time
+_KEY = 80  # characters that tell them apart
+_settled: dict[str, _Settled] = {}
+
+
+@lru_cache(maxsize=_ANSWERS)
+def parse(text: str) -> Blocks:
+    """Return the blocks of an answer. An unclosed code block extends to its end.
+
+    An answer that grows is read from the last block on, so an edit costs the same all along.
+    """
+    source = _UNSENDABLE.sub("", _LINE_ENDS.sub("\n", text))
+    known = _settled.get(source[:_KEY], _Settled())
+    if not source.startswith(known.source):
+        known = _Settled()
+    rest = source[len(known.source) :]
+    tokens = _READER.parse(rest)
+    blocks = known.blocks + _tree(iter(tokens))
+    _settle(known, rest, tokens, blocks)
+    return blocks
+
+
+def _settle(known: _Settled, rest: str, tokens: Sequence[Token], blocks: Blocks) -> None:
+    """Remember what comes before the last block that begins after an empty line.
+
+    The last line is not read yet: "#" begins a heading, and "#1" goes on with the paragraph.
+    """
+    lines = rest.split("\n")
+    starts = [
+        token.map[0] for token in tokens if token.map and token.level == 0 and token.nesting >= 0
+    ]
+    last = max((index for index, line in enumerate(starts) if _is_apart(lines, line)), default=0)
+    if last:
+        source = known.source + "".join(f"{line}\n" for line in lines[: starts[last]])
+        while len(_settled) >= _ANSWERS:
+            _settled.pop(next(iter(_settled)), None)
+        new = blocks[: len(known.blocks) + last]
+        _settled[source[:_KEY]] = _Settled(source, new)
+
+
+def _is_apart(lines: Sequence[str], line: int) -> bool:
+    return 0 < line < len(lines) - 1 and not lines[line - 1].strip()
+
+
+def _tree(tokens: Iterator[Token]) -> Blocks:
+    """Return the elements up to the end of the token that encloses them."""
+    made: list[Element] = []
+    for token in tokens:
+        if token.nesting < 0 and token.type.removesuffix("_close") in _KINDS:
+            break
+        made += _nodes(token, tokens)
+    return tuple(made)
+
+
+def _nodes(token: Token, tokens: Iterator[Token]) -> Sequence[Element]:
+    name = token.type.removesuffix("_open")
+    if token.type == "inline":
+        return _joined(_tree(iter(token.children or ())))
+    if token.type in {"softbreak", "hardbreak"}:
+        return (Element(Kind.TEXT, text="\n"),)
+    if token.type in {"fence", "code_block"}:
+        return (_code(token),)
+    if token.type in _LEAVES:
+        return (Element(_LEAVES[token.type], text=token.content),)
+    if token.nesting > 0 and name in _KINDS:
+        inside = _tree(tokens)
+        children = tuple(_joined(inside)) if name in _WITHIN_A_LINE else inside
+        return _closed(Element(_KINDS[name], children), token)
+    return ()  # thead and tbody: their rows belong to the table
+
+
+def _closed(node: Element, token: Token) -> Sequence[Element]:  # noqa: PLR0911  # one for each kind
+    """Return a node with what its token says of it."""
+    match node.kind:
+        case Kind.PARAGRAPH if token.hidden:
+            return (replace(node, kind=Kind.LINE),)
+        case Kind.HEADING:
+            return (replace(node, number=int(token.tag[1:])),)
+        case Kind.LIST if token.tag == "ol":
+            first = int(token.attrs.get("start", 1))
+            return (replace(node, value=token.markup, number=first),)
+        case Kind.ITEM:
+            return (_task(node),)
+        case Kind.CELL:
+            style = str(token.attrs.get("style", ""))
+            return (replace(node, value=style.removeprefix(_ALIGNMENT)),)
+        case Kind.LINK:
+            return _link(node, str(token.attrs.get("href", "")))
+    return (node,)
+
+
+def _code(token: Token) -> Element:
+    language = (token.info.strip(" {}.").split() or [""])[0]
+    text = token.content.removesuffix("\n")
+    return Element(Kind.FENCE, text=text, value=language[:_LANGUAGE_MOST])
+
+
+def _task(item: Element) -> Element:
+    """Return an item with the mark of a task, `[ ]` or `[x]`, as its state."""
+    first = item.children[0] if item.children else item
+    start = first.children[0] if first.children else first
+    found = _TASK.match(start.text) if start.kind is Kind.TEXT else None
+    if found is None:
+        return item
+    rest = replace(start, text=start.text[found.end() :])
+    line = replace(first, children=(rest, *first.children[1:]))
+    state = "open" if found["mark"] == " " else "done"
+    return replace(item, children=(line, *item.children[1:]), value=state)
+
+
+def _link(node: Element, address: str) -> Sequence[Element]:
+    """Return a link, or the words and the address of one that leads nowhere on the web."""
+    if _WEB.match(address) and len(address) <= _ADDRESS_MOST:
+        label = node.children or (Element(Kind.TEXT, text=address),)
+        return (replace(node, children=label, value=address),)
+    bare = address.removeprefix("mailto:")
+    if not address or [child.text for child in node.children] in ([address], [bare]):
+        return node.children
+    return (*node.children, Element(Kind.TEXT, text=f" ({address})" if node.children else address))
+
+
+def _joined(nodes: Sequence[Element]) -> Sequence[Element]:
+    """Return the elements of a line with neighbouring texts joined. An image is a link to it."""
+    made: list[Element] = []
+    for node in nodes:
+        last = made[-1] if made else None
+        if last is not None and last.kind is node.kind is Kind.TEXT:
+            made[-1] = replace(last, text=last.text + node.text)
+            continue
+        if last is not None and node.kind is Kind.LINK and last.text.endswith("!"):
+            made[-1] = replace(last, text=last.text[:-1])
+        made.append(node)
+    return [node for node in made if node.children or node.text or node.kind is Kind.LINK]
