@@ -187,11 +187,12 @@ class Catalog:
     def is_meant(self, word: str) -> bool:
         """Return whether the first word of a text is the name of a model, known or unknown.
 
-        A plain word may be meant literally, unless it is a name or an alias.
+        A plain word or a number may be meant literally, unless it is a name or an alias.
         """
         if word.casefold() in self._by_word or is_name_of_model(word):
             return True
-        return as_written(word) in self._others and not word.isalpha()
+        mixed = len(word) >= LEAST_MISSPELT and not (word.isalpha() or word.isdecimal())
+        return mixed and as_written(word) in self._others
 
     @cached_property
     def _others(self) -> Mapping[str, tuple[str, ...]]:
