@@ -251,9 +251,9 @@ class Client(discord.AutoShardedClient):
             downloads=self._downloads,
             place=self._place,
         )
+        spoken = replace(spoken, forward=self._forwards.before(message))
+        waiting = self._forwards.wait(message)
         if spoken.invocation() is not None:
-            spoken = replace(spoken, forward=self._forwards.before(message))
-            waiting = self._forwards.wait(message)
             arrival = self._arrived(message.author.id, message.channel.id)
             self._calls.create_task(self._handle_message(spoken, arrival, waiting))
 

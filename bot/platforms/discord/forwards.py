@@ -1,10 +1,12 @@
 """Forwards on Discord: the texts of what is forwarded, and the comment that follows a forward.
 
 Discord's app sends a forward and the person's comment on it as two messages, the comment last. In
-direct messages a forward therefore waits briefly. In servers Discord withholds it from bots.
+direct messages a forward therefore waits briefly. In servers Discord usually withholds what is
+forwarded, but a comment that names the bot is still about it.
 """
 
 import asyncio
+from collections import OrderedDict
 from dataclasses import dataclass, field
 
 import discord
@@ -12,6 +14,8 @@ import discord
 from queueing.core.concurrency import timeout
 
 COMMENT_WITHIN_S = 1.0
+_APART_MOST_S = 3.0  # between a forward and its comment, by Discord's clock
+_REMEMBERED = 1000  # forwards
 _PREVIEWS = frozenset({"article", "gifv", "image", "link", "video"})
 
 
@@ -39,7 +43,9 @@ def _linked(words: str | None, address: str | None) -> str | None:
 
 def is_forward(message: discord.Message) -> bool:
     """Return whether a message is only a forward, without words of its own."""
-    return bool(message.message_snapshots) and not message.content
+    reference = message.reference
+    forwards = reference is not None and reference.type is discord.MessageReferenceType.forward
+    return forwards and not message.content
 
 
 def may_comment(message: discord.Message) -> bool:
@@ -67,25 +73,30 @@ class WaitingForward:
 
 
 class Forwards:
-    """The forwards that wait for their comments, by direct chat."""
+    """The newest forwards without a comment, by channel and person."""
 
     def __init__(self) -> None:
-        self._waiting: dict[int, WaitingForward] = {}
+        self._waiting: OrderedDict[tuple[int, int], WaitingForward] = OrderedDict()
 
     def before(self, message: discord.Message) -> discord.Message | None:
         """Return the forward that a message comments on, if it does. Ends the wait for one."""
-        waiting = self._waiting.pop(message.channel.id, None)
+        waiting = self._waiting.pop((message.channel.id, message.author.id), None)
         if waiting is None or waiting.over.is_set():
             return None
         waiting.over.set()
-        if not may_comment(message):
+        apart_s = (message.created_at - waiting.message.created_at).total_seconds()
+        if not may_comment(message) or apart_s > _APART_MOST_S:
             return None
         waiting.commented.set()
         return waiting.message
 
     def wait(self, message: discord.Message) -> WaitingForward | None:
-        """Return the wait for the comment on a message; None if no comment can follow."""
-        if message.guild is not None or not is_forward(message):
+        """Return the wait for the comment on a message; None for a message that is no forward."""
+        if not is_forward(message):
             return None
-        waiting = self._waiting[message.channel.id] = WaitingForward(message)
+        key = message.channel.id, message.author.id
+        waiting = self._waiting[key] = WaitingForward(message)
+        self._waiting.move_to_end(key)
+        if len(self._waiting) > _REMEMBERED:
+            self._waiting.popitem(last=False)
         return waiting

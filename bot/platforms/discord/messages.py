@@ -156,11 +156,18 @@ class DiscordMessageCall:
             return
         for message in self._messages():
             yield from attachments_of(message, self.downloads)
+        if self.forward is not None and not self._shows(self.forward):
+            yield unseen()
         if replied is not None:
             shown = tuple(of_reply(replied, self.downloads, ours=ours))
             yield from shown
             if self.message.guild is not None and not (ours or shown or said_in(replied)):
                 yield unseen()  # in a server Discord withholds other people's messages from bots
+
+    def _shows(self, forward: discord.Message) -> bool:
+        """Return whether Discord shows anything of a forward, which it withholds in servers."""
+        files = attachments_of(forward, self.platform.limits.download)
+        return any(files) or any(map(said_in, forward.message_snapshots))
 
     def _messages(self) -> Iterator[discord.Message]:
         """Yield the messages that the call consists of."""
