@@ -23,6 +23,7 @@ from PIL import Image, ImageOps
 from backends.comfyui.files import as_upload
 from backends.common.file_types import CONVERTED, mime_of
 from backends.media.helper.image_conversion import converted
+from backends.media.helper.page import as_page
 from backends.media.helper.pixels import as_jpeg, as_png, in_eight_bits
 from backends.media.helper.protocol import MediaTask, Order
 from backends.media.images import keeping_transparency, open_image
@@ -75,6 +76,7 @@ DOORS: dict[str, Callable[[File], Image.Image]] = {
     "image server": open_image,
     "vision": lambda file: opened(as_jpeg(open_image(file))),
     "vision of a program": in_data_url,
+    "page of a document": lambda file: opened(as_page(opened(file.data))),
     "mask": kept_by_mask,
     "thumbnail": lambda file: opened(smaller(file.data, 64) or still_of(file)),
     "smaller result": lambda file: in_eight_bits(opened(fits(file).data)),

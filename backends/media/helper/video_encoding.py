@@ -20,6 +20,7 @@ from backends.media.helper.containers import (
     require_size,
     streams_of,
 )
+from backends.media.helper.pixels import in_eight_bits, on_white
 from backends.media.helper.protocol import Answer, Order
 
 _FILLED = 0.92  # of the bytes; the rest is for the container and overshoot
@@ -303,10 +304,8 @@ def _encoded(image: Image.Image, plan: VideoPlan, shown: list[int]) -> bytes:
         stream.codec_context.time_base = _TICK
         for number, length in enumerate(shown):
             image.seek(number)
-            flat = Image.new("RGB", image.size, "white")
-            layer = image.convert("RGBA")
-            flat.paste(layer, mask=layer.getchannel("A"))
-            frame = _FRAMES.from_image(flat.resize((plan.width, plan.height)))
+            flat = on_white(in_eight_bits(image)).resize((plan.width, plan.height))
+            frame = _FRAMES.from_image(flat)
             frame.pts, frame.duration, frame.time_base = at, length, _TICK
             at += length
             target.mux(stream.encode(frame))

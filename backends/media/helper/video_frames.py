@@ -15,6 +15,7 @@ from backends.media.helper.containers import (
     require_size,
     streams_of,
 )
+from backends.media.helper.pixels import in_eight_bits, on_white
 from backends.media.helper.protocol import Answer, Looks, Order
 
 _STILL_SIDE_MOST = 320  # pixels, the size chats accept as a thumbnail
@@ -106,10 +107,7 @@ def _of_moving(data: bytes, _: str, most: int) -> Iterator[Image.Image]:
         frames = getattr(image, "n_frames", 1)
         for at in sorted({int(frames * (part + 0.5) / most) for part in range(most)}):
             image.seek(at)
-            flat = Image.new("RGB", image.size, "white")
-            layer = image.convert("RGBA")
-            flat.paste(layer, mask=layer.getchannel("A"))
-            yield flat
+            yield on_white(in_eight_bits(image))
 
 
 def _jpeg(image: Image.Image) -> bytes:
