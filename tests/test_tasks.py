@@ -1,5 +1,6 @@
 """tasks.py: one command on a fresh machine, quick when repeated, clear when it cannot."""
 
+import ast
 import os
 import re
 import shutil
@@ -153,6 +154,9 @@ def test_an_old_python_is_told_in_a_sentence(
     monkeypatch.setattr(sys, "version_info", (3, 10, 4))
     assert tasks.main(["demo"]) == 1
     assert "needs Python 3.11 or newer" in capsys.readouterr().out
+    source = Path(tasks.__file__).read_text(encoding="utf-8")
+    assert ast.parse(source, feature_version=(3, 7)).body[1:2]  # it can be read so far
+    assert "\nfrom __future__ import annotations" in source  # and does not evaluate list[str]
 
 
 # A check that says its name and ends with its status.

@@ -73,7 +73,7 @@ async def test_an_invited_person_is_let_in_as_nobody_else(tmp_path: Path) -> Non
         ben = token_in(await told(fake, admin, "/invite Ben"))
         assert "Ada (web:ada), Ben (web:ben)" in await told(fake, admin, "/invite")
         answer = await followed(f"{web.url}?token={ada}")
-        assert answer["Location"] == "/"
+        assert answer["Location"] == "./"
         assert "HttpOnly" in answer["Set-Cookie"]
         async with tab(web, cookie=ada) as hers, tab(web, cookie=ben) as his:
             await hers.say("/image flux cat")
@@ -102,7 +102,7 @@ async def test_a_link_that_is_taken_back_ends_open_pages(tmp_path: Path) -> None
             assert await closed(page) in ENDED
         async with tab(web, greet=False, cookie=token) as again:
             assert await closed(again) == NOT_KNOWN
-        assert (await followed(f"{web.url}?token={token}"))["Location"] == "/#refused"
+        assert (await followed(f"{web.url}?token={token}"))["Location"] == "./#refused"
         assert await parts.queue.jobs.open_jobs("web:ada") == []
         assert "invited" in await told(fake, admin, "/uninvite ada")
         audit = await told(fake, admin, "/audit")
