@@ -166,7 +166,7 @@ class DiscordMessageCall:
 
     def _shows(self, forward: discord.Message) -> bool:
         """Return whether Discord shows anything of a forward, which it withholds in servers."""
-        files = attachments_of(forward, self.platform.limits.download)
+        files = attachments_of(forward, self.downloads)
         return any(files) or any(map(said_in, forward.message_snapshots))
 
     def _messages(self) -> Iterator[discord.Message]:
