@@ -236,9 +236,13 @@ def _mask(image: File, given: File | None) -> File:
 
 
 def _brightest(marks: Image.Image) -> Image.Image:
-    """Return the brightest colour of each pixel, because some people mark in red or blue."""
+    """Return the brightest colour of each pixel, because some people mark in red or blue.
+
+    Without unmarked parts it is no such mask but an image, of which only white counts.
+    """
     red, green, blue = marks.convert("RGB").split()
-    return ImageChops.lighter(ImageChops.lighter(red, green), blue)
+    brightest = ImageChops.lighter(ImageChops.lighter(red, green), blue)
+    return brightest if _least(brightest) <= _MARKED_MOST else marks.convert("L")
 
 
 def _is_strokes(mask: Image.Image) -> bool:

@@ -34,7 +34,8 @@ VALUES: Mapping[ParamKind, str | int | float | bool] = {
 }
 
 
-OTHERS_JOBS = [each for each in ABOUT_A_JOB if each.name != "history"]  # that shows one's own alone
+# `history` shows one's own jobs alone, and the id of `forget-me` is that of a person.
+OTHERS_JOBS = [each for each in ABOUT_A_JOB if each.name not in {"history", "forget-me"}]
 RIGHT = "discord-role:7"
 OTHER_RIGHTS = frozenset({"discord-role:77", "discord-member:7", "discord:manage-guild@7"})
 
