@@ -50,8 +50,9 @@ _OTHER_LOADERS = frozenset(
 _PROMPT_MARK = re.compile(r"%prompt%|(?<!\{)\{(prompt|positive)\}(?!\})|\$prompt\$?|\[prompt\]")
 _STANDS_FOR_NEGATIVE = re.compile(r"[\W_]*neg(ative)?[\W_]*(prompt)?[\W_]*(text)?", re.IGNORECASE)
 _INTRODUCTION = re.compile(r".*<Prompt Start>\s*", re.DOTALL)  # which Lumina models expect
-_NEGATIVE_MARK = re.compile(r"%negative(_prompt)?%|\{negative(_prompt)?\}|[{}]")
+_NEGATIVE_MARK = re.compile(r"%negative(_prompt)?%|\{negative(_prompt)?\}")
 _MEGAPIXELS = 1.0
+_CHOICES = FILES | {"lora", "sampler", "scheduler"}  # placeholders for one of several choices
 _SHOWN = 60  # characters of a value
 
 
@@ -91,6 +92,7 @@ def drafted(nodes: Graph, offered: JsonValue, chosen: Chosen) -> Draft:
     `BadModel` if an input that was chosen does not exist.
     """
     draft = _Drafting(dict(nodes), chosen.fixed, offered)
+    draft.clear_marks()
     draft.save_something()
     draft.complete()
     draft.load_own_images()
@@ -127,7 +129,7 @@ def _texts(part: Graph, prompt: PromptChoice, chosen: Chosen) -> Iterator[tuple[
     negative = (chosen.negative,) if chosen.negative else negative_in(part, prompt.places)
     for place in negative:
         text = value_at(part, place)
-        usual = _NEGATIVE_MARK.sub("", text) if isinstance(text, str) else ""
+        usual = re.sub(r"[{}]", "", text) if isinstance(text, str) else ""
         usual = "" if _STANDS_FOR_NEGATIVE.fullmatch(usual) else usual
         yield place, f"{{{{negative:{usual}}}}}" if usual.strip() else "{{negative}}"
 
@@ -152,6 +154,7 @@ def _numbers(part: Graph, medium: Medium, offered: JsonValue) -> Iterator[export
         yield export_words.length(part)
     yield export_words.steps(part)
     yield export_words.guidance(part)
+    yield export_words.methods(part)
     yield export_words.strength(part)
     yield export_words.lora(part)
     yield export_words.files(part, medium, offered)
@@ -194,10 +197,18 @@ class _Drafting:
     def _is_choice(self, place: InputPlace, text: str) -> bool:
         """Return whether the server takes only choices there, and no number or text of people."""
         kind = input_of(self.offered, self.nodes[place.node].class_type, place.name)
-        return choices_in(kind) is not None and not names_in(text) & {*FILES, "lora"}
+        return choices_in(kind) is not None and not names_in(text) & _CHOICES
 
     def _tell(self, key: str, text: str) -> None:
         self.changes.append(DraftChange(node=key, text=text))
+
+    def clear_marks(self) -> None:
+        """Empty the texts that only say where another program puts the negative prompt."""
+        for key, node in list(self.nodes.items()):
+            for name, value in node.inputs.items():
+                if isinstance(value, str) and _NEGATIVE_MARK.fullmatch(value):
+                    self._set(key, name, "")
+                    self._tell(key, f"{name} = '' (was {_short(value)})")
 
     def save_something(self) -> None:
         """Make nodes that save elsewhere, or only show, save files; only if nothing else does."""

@@ -38,6 +38,10 @@ _FAST = re.compile(
 )
 _LOADS_IMAGE = re.compile(r"^LoadImage(Mask)?$")
 _LAST = re.compile(r"end_?image|last_?(image|frame)|end_?frame")
+_METHODS = (("sampler", "sampler_name", "sampler"), ("scheduler", "scheduler", "sigmas"))
+"""Placeholders, the inputs that hold them, and the link of a sampler to a node with that input."""
+
+_USUAL_METHOD = {"sampler": "euler", "scheduler": "normal"}
 _STEPS, _GUIDANCE, _SIDE = 20, 7, 1024  # where another program sets them
 _TINY = 1e-6
 _SECONDS = re.compile(r"\bseconds\b|\bduration\b", re.IGNORECASE)
@@ -138,6 +142,25 @@ def _is_split(graph: Graph) -> bool:
 
 def _value(graph: Graph, place: InputPlace | None) -> JsonValue:
     return value_at(graph, place) if place else None
+
+
+def methods(graph: Graph) -> Found:
+    """Yield the sampler and the scheduler of all samplers that use those of the first one."""
+    for word, name, start in _METHODS:
+        places = [_method_of(graph, key, name, start) for key in samplers(graph)]
+        named = [place for place in places if place]
+        first = _value(graph, named[0]) if named else None
+        usual = first if re.fullmatch(r"[\w+./-]+", str(first)) else _USUAL_METHOD[word]
+        for place in named:
+            if value_at(graph, place) == first:
+                yield place, f"{{{{{word}:{usual}}}}}"
+
+
+def _method_of(graph: Graph, sampler: str, name: str, start: str) -> InputPlace | None:
+    """Return where a sampler's method is chosen, in itself or in a node of its own."""
+    key = sampler if name in graph[sampler].inputs else nearest(graph, sampler, [start], [name])
+    chosen = key is not None and isinstance(graph[key].inputs[name], str)
+    return InputPlace(node=key, name=name) if key is not None and chosen else None
 
 
 def guidance(graph: Graph) -> Found:
