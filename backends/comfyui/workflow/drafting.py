@@ -14,6 +14,7 @@ from backends.comfyui.workflow.graph import (
     NO_DEFAULT,
     Graph,
     Node,
+    bypass,
     is_model_file,
     link_of,
     names_in,
@@ -51,6 +52,7 @@ _PROMPT_MARK = re.compile(r"%prompt%|(?<!\{)\{(prompt|positive)\}(?!\})|\$prompt
 _STANDS_FOR_NEGATIVE = re.compile(r"[\W_]*neg(ative)?[\W_]*(prompt)?[\W_]*(text)?", re.IGNORECASE)
 _INTRODUCTION = re.compile(r".*<Prompt Start>\s*", re.DOTALL)  # which Lumina models expect
 _NEGATIVE_MARK = re.compile(r"%negative(_prompt)?%|\{negative(_prompt)?\}")
+_LOADS_ROWS = "Power Lora Loader"
 _MEGAPIXELS = 1.0
 _CHOICES = FILES | {"lora", "sampler", "scheduler"}  # placeholders for one of several choices
 _SHOWN = 60  # characters of a value
@@ -103,6 +105,7 @@ def drafted(nodes: Graph, offered: JsonValue, chosen: Chosen) -> Draft:
     medium = medium_of(part, saves_in(part))
     for found in _numbers(part, medium, offered):
         draft.put(found)
+    draft.add_rows()
     draft.scale_first()
     return Draft(nodes=draft.nodes, changes=tuple(draft.changes), candidates=texts.candidates)
 
@@ -296,6 +299,17 @@ class _Drafting:
         self._tell(
             own, f"is new: it loads {{{{mask}}}}, instead of the transparency of node {keys[0]}"
         )
+
+    def add_rows(self) -> None:
+        """Give loaders with rows a row for the LoRAs of requests, beside those that stay."""
+        if "lora" in words_in(self.nodes):
+            return
+        for key, node in export_words.seen_by_samplers(saved_part(self.nodes)).items():
+            if node.class_type.startswith(_LOADS_ROWS) and bypass(node):
+                rows = (re.fullmatch(r"lora_(\d+)", name) for name in node.inputs)
+                name = f"lora_{max((int(row[1]) for row in rows if row), default=0) + 1}"
+                self._set(key, name, {"on": True, "lora": "{{lora}}", "strength": 1})
+                self._tell(key, f"{name} is a new row, for {{{{lora}}}}")
 
     def scale_first(self) -> None:
         """Scale a person's image before it is encoded."""
