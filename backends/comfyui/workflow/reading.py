@@ -156,6 +156,10 @@ _USUAL = {
 }
 """Usual values of what other programs replace by numbers, such as "%steps%"."""
 
+_ALIKE = (
+    (re.compile(r"\{\{ *positive(_prompt)? *\}\}"), "{{prompt}}"),
+    (re.compile(r"\{\{ *negative_prompt *\}\}"), "{{negative}}"),
+)
 _MARKED = re.compile(rf'"[%{{$]({"|".join(_USUAL)})[%}}$]"', re.IGNORECASE)
 _BRACES = re.compile(r"\{\{+|\}\}+")
 
@@ -179,6 +183,12 @@ def read_export(text: str, *, name: str) -> Graph:
 
 
 def _numbered(text: str) -> str:
+    """Return a text with numbers and Usher's words for the marks of other programs."""
+    for mark, word in _ALIKE:
+        text = mark.sub(word, text)
+    for word in ("steps", "width", "height"):
+        if f"{{{{{word}:" not in text:  # a default would be given elsewhere
+            text = re.sub(rf'"\{{\{{ *{word} *\}}\}}"', str(_USUAL[word]), text)
     return _MARKED.sub(lambda found: str(_USUAL[found[1].casefold()]), text)
 
 
