@@ -35,6 +35,7 @@ def _reader() -> MarkdownIt:
     reader.block.ruler.before("table", "deep", rules.deep)
     reader.block.ruler.before("code", "any_fence", rules.fence, _INTERRUPT)  # type: ignore[arg-type]
     reader.block.ruler.before("code", "display", rules.display, _INTERRUPT)  # type: ignore[arg-type]
+    reader.block.ruler.at("paragraph", rules.paragraph)
     inline = reader.inline
     inline.add_terminator_char("|")
     inline.ruler.before("escape", "formula", rules.formula)

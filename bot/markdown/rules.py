@@ -18,6 +18,7 @@ _ADDRESS = re.compile(r"://[^\s<>\"'`*|\\]{1,2000}")
 _SCHEME = re.compile(r"(?:^|[^a-z0-9.+-])(https?)$", re.IGNORECASE)
 _ADDRESS_END = ".,:;!?~_*'\""
 _BRACKETS = {")": "(", "]": "[", "}": "{"}
+_TEXT_INDENT = 3  # blanks; a line with more is code, or goes on with a paragraph
 _UNSPACED = 0x2E80  # from here on, scripts that put no blanks between words
 
 
@@ -53,6 +54,27 @@ def fence(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     token.content = state.getLines(start + 1, line, state.sCount[start], True)
     state.line = min(line + 1, end)
     token.map = [start, state.line]
+    return True
+
+
+def paragraph(state: StateBlock, start: int, end: int, silent: bool) -> bool:  # noqa: ARG001
+    """Read a paragraph. A code block ends it at any indentation, and not as in CommonMark."""
+    ends = state.md.block.ruler.getRules("paragraph")
+    outer, state.parentType = state.parentType, "paragraph"
+    line = start + 1
+    while line < state.lineMax and not state.isEmpty(line):
+        indented = state.sCount[line] - state.blkIndent > _TEXT_INDENT
+        rules = [fence] if indented else ends
+        if state.sCount[line] >= 0 and any(rule(state, line, end, True) for rule in rules):
+            break
+        line += 1
+    state.parentType = outer
+    state.line = line
+    state.push("paragraph_open", "p", 1).map = [start, line]
+    inline = state.push("inline", "", 0)
+    inline.content = state.getLines(start, line, state.blkIndent, False).strip()
+    inline.map, inline.children = [start, line], []
+    state.push("paragraph_close", "p", -1)
     return True
 
 

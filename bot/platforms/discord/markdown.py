@@ -130,6 +130,8 @@ def _line(nodes: Sequence[Element], literal: Literal, before: str = "\n") -> str
     made: list[str] = []
     for node in nodes:
         piece = _piece(node, literal, before[-1])
+        if before[-1] == "`" and piece[:1] == "`":  # two of them would be a mark of their own
+            piece = f" {piece}"
         made.append(piece)
         before = piece or before
     return "".join(made)
