@@ -9,6 +9,7 @@ from PIL import Image, ImageDraw, ImageOps
 
 from backends.demo.scene import HORIZON, Ground, Light, Scene
 from backends.demo.shapes import COLOURS, Colour, blend
+from backends.demo.things import Place
 
 _SKY: dict[Light, tuple[tuple[Colour, Colour], ...]] = {
     Light.DAY: (((92, 168, 226), (222, 240, 246)), ((120, 190, 214), (248, 240, 214))),
@@ -118,6 +119,24 @@ class Backdrop:
             y = top + (self._height - top) * band / bands
             near = blend(self._ground(), (0, 0, 0), 0.25 * band / bands)
             draw.rectangle((0, y, self._width, self._height), fill=near)
+        if self._scene.ground is Ground.SEA and self._stands():
+            self._shore(draw)
+
+    def _deep(self) -> float:
+        """Return how far the ground's details reach, below which there may be a shore."""
+        return 0.12 if self._scene.ground is Ground.SEA and self._stands() else 0.37
+
+    def _stands(self) -> bool:
+        """Return whether something stands in the front, which would be in the water."""
+        return any(item.thing.place is Place.GROUND for item in self._scene.items)
+
+    def _shore(self, draw: ImageDraw.ImageDraw) -> None:
+        edge = [
+            (x, (0.77 + 0.012 * math.sin(9 * x / self._width)) * self._height)
+            for x in range(0, self._width + 24, 24)
+        ]
+        sand = blend(_GROUND[Ground.SAND], *self.shade)
+        draw.polygon([(0, self._height), *edge, (self._width, self._height)], fill=sand)
 
     def _details(self, draw: ImageDraw.ImageDraw) -> None:
         """Draw waves, blades of grass or grains."""
@@ -126,7 +145,7 @@ class Backdrop:
         for _ in range(60):
             depth = self._random.random()
             x = self._random.random() * self._width
-            y = (HORIZON + 0.03 + 0.37 * depth) * self._height
+            y = (HORIZON + 0.03 + self._deep() * depth) * self._height
             size = (0.3 + depth) * self._height * 0.02
             colour = self._random.choice((light, dark))
             if self._scene.ground is Ground.SEA:

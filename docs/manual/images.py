@@ -27,7 +27,7 @@ LOOK_EVERY_S = 0.5
 AT_MOST_S = 300.0
 LAST_FOR_MS = 4000
 COLOURS = 160
-IMAGE = "/image flux a lighthouse at dusk"
+IMAGE = "/image flux a cat in a boat by a lighthouse at dusk"
 WAITS, RUNS, DONE = "in line", "step 16/", "seed"  # what the page shows at the three moments
 
 
