@@ -17,7 +17,7 @@ from backends.demo.things import HAT
 HONEST_LINE = "demo - no model was used"
 CANVAS = 1536  # longest side in pixels; Pillow does not antialias, so the result is scaled down
 PREVIEW = 256
-_BACKDROP_SHARE = 0.4  # of the steps; the things follow
+_BACKDROP_SHARE, _ALL_SHARE = 0.3, 0.85  # of the steps; the things come in between
 
 
 class Painting:
@@ -64,7 +64,7 @@ class Painting:
         if not self._over:
             self._backdrop.paint(layer, before / _BACKDROP_SHARE, self._done / _BACKDROP_SHARE)
         for number, item in enumerate(self._items, start=1):
-            due = _BACKDROP_SHARE + (1 - _BACKDROP_SHARE) * number / len(self._items)
+            due = _BACKDROP_SHARE + (_ALL_SHARE - _BACKDROP_SHARE) * number / len(self._items)
             if before < due - 1e-9 <= self._done:
                 self.draw(layer, item)
         if self._over:
