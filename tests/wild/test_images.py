@@ -22,12 +22,11 @@ from PIL import Image, ImageOps
 
 from backends.comfyui.files import as_upload
 from backends.common.file_types import CONVERTED, mime_of
-from backends.media.helper.image_conversion import converted
-from backends.media.helper.page import as_page
+from backends.media.helper.image_conversion import as_page, converted
 from backends.media.helper.pixels import as_jpeg, as_png, in_eight_bits
 from backends.media.helper.protocol import MediaTask, Order
 from backends.media.images import keeping_transparency, open_image
-from backends.openai.passthrough import unchanged_url
+from backends.openai.chat.passthrough import unchanged_url
 from bot.commands.call.files import used_files
 from bot.commands.make.ask import ASK
 from bot.commands.make.image import COMMAND as IMAGE
