@@ -11,8 +11,8 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
-from backends.comfyui.workflow.graph import Node
-from backends.comfyui.workflow.graph_analysis import Marks, all_marks, is_plain
+from backends.comfyui.workflow.graph.analysis import Marks, all_marks, is_plain
+from backends.comfyui.workflow.graph.nodes import Node
 from queueing.core.bounded_json import BoundedRecord, StopsEarly
 from queueing.core.errors import UnreadableAnswer
 

@@ -17,7 +17,7 @@ from backends.comfyui.answers import Ended, Stage
 from backends.comfyui.errors import accepted_in_part, raise_if_failed, refusal, refused_prompt
 from backends.comfyui.progress import Watch
 from backends.comfyui.server import ComfyUIServer
-from backends.comfyui.workflow.graph import Asked, Graph
+from backends.comfyui.workflow.graph.nodes import Asked, Graph
 from backends.comfyui.workflow.template import Template
 from backends.common.http_replies import HttpRefused
 from backends.common.websocket import listener, opens

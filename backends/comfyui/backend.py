@@ -28,9 +28,8 @@ from backends.comfyui.model_templates import (
 )
 from backends.comfyui.server import ComfyUIServer, server_options
 from backends.comfyui.verifying import verify
-from backends.comfyui.workflow.graph import Asked, Graph, places
-from backends.comfyui.workflow.graph_analysis import Medium
-from backends.comfyui.workflow.node_types import (
+from backends.comfyui.workflow.graph.analysis import Medium
+from backends.comfyui.workflow.graph.node_types import (
     NumberRange,
     common,
     info_of,
@@ -38,6 +37,7 @@ from backends.comfyui.workflow.node_types import (
     inputs_of,
     limits_in,
 )
+from backends.comfyui.workflow.graph.nodes import Asked, Graph, places
 from backends.comfyui.workflow.offered_names import as_offered
 from backends.comfyui.workflow.rendering import TINY, fill, warm_up
 from backends.comfyui.workflow.template import Template

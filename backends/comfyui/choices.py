@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from pydantic import JsonValue
 
-from backends.comfyui.workflow.graph import Asked
-from backends.comfyui.workflow.node_types import choices_of, inputs_of
+from backends.comfyui.workflow.graph.node_types import choices_of, inputs_of
+from backends.comfyui.workflow.graph.nodes import Asked
 from backends.comfyui.workflow.template import Template
 from queueing.core.catalog import near
 from queueing.core.errors import ProblemKind, Rejected, problem

@@ -12,8 +12,8 @@ from typing import Any
 from pydantic import Field, JsonValue, ValidationError
 
 from backends.comfyui.answers import Ended, NodeFailure
-from backends.comfyui.workflow.graph import FILES, FOLLOWS, WORDS, Asked
-from backends.comfyui.workflow.graph_analysis import loaded_by
+from backends.comfyui.workflow.graph.analysis import loaded_by
+from backends.comfyui.workflow.graph.nodes import FILES, FOLLOWS, WORDS, Asked
 from backends.comfyui.workflow.template import Template, blame
 from backends.common.error_rules import NO_MAIN_MEMORY, OUT_OF_MEMORY, judged, says
 from backends.common.http_replies import HttpFailed, HttpRefused, parse_json

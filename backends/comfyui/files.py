@@ -15,7 +15,7 @@ from PIL import Image, ImageOps
 
 from backends.comfyui.answers import ServerFile
 from backends.comfyui.server import ComfyUIServer
-from backends.comfyui.workflow.graph import Asked
+from backends.comfyui.workflow.graph.nodes import Asked
 from backends.comfyui.workflow.rendering import fit_size
 from backends.comfyui.workflow.template import Template
 from backends.common.file_types import is_image, is_sound, is_text, is_video, mime_of, moves

@@ -1,9 +1,9 @@
 """The LoRA files of a server, and the names people use for them."""
 
 from backends.comfyui.server import ComfyUIServer
-from backends.comfyui.workflow.graph import Asked
+from backends.comfyui.workflow.graph.node_types import choices_of
+from backends.comfyui.workflow.graph.nodes import Asked
 from backends.comfyui.workflow.loras import NO_LORA
-from backends.comfyui.workflow.node_types import choices_of
 from backends.comfyui.workflow.template import Template
 from backends.common.model_names import lora_named
 from queueing.core.requests import Generation

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from backends.comfyui.workflow.graph import Asked, Graph, words_in
-from backends.comfyui.workflow.graph_analysis import unscaled
+from backends.comfyui.workflow.graph.analysis import unscaled
+from backends.comfyui.workflow.graph.nodes import Asked, Graph, words_in
+from backends.comfyui.workflow.graph.seeds import fixed_seeds
 from backends.comfyui.workflow.reading import parse_workflow
-from backends.comfyui.workflow.seeds import fixed_seeds
 from backends.comfyui.workflow.template import Template, prepare, saved_part, taken
 from backends.common.model_names import comparable
 from backends.common.options import read_options

@@ -17,8 +17,8 @@ from pydantic import Field, JsonValue
 from yarl import URL
 
 from backends.comfyui.answers import Ended, files_of
-from backends.comfyui.workflow.graph import Graph, upstream_of
-from backends.comfyui.workflow.graph_analysis import planned_steps
+from backends.comfyui.workflow.graph.analysis import planned_steps
+from backends.comfyui.workflow.graph.nodes import Graph, upstream_of
 from backends.common.websocket import MESSAGE_LIMIT
 from queueing.core.bounded_json import BoundedRecord, require_few_values
 from queueing.core.concurrency import timeout

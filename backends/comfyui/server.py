@@ -29,7 +29,7 @@ from backends.comfyui.answers import (
     read_stats,
     read_upload,
 )
-from backends.comfyui.workflow.graph import Graph, as_json
+from backends.comfyui.workflow.graph.nodes import Graph, as_json
 from backends.common.error_rules import judged
 from backends.common.http import Http, Params
 from backends.common.http_replies import WORDS_LIMIT, HttpRefused

@@ -6,7 +6,13 @@ from contextlib import asynccontextmanager
 from pydantic import JsonValue
 
 from backends.comfyui.server import ComfyUIServer, server_options
-from backends.comfyui.workflow.node_types import NumberRange, common, input_of, inputs_of, limits_in
+from backends.comfyui.workflow.graph.node_types import (
+    NumberRange,
+    common,
+    input_of,
+    inputs_of,
+    limits_in,
+)
 from backends.comfyui.workflow.offered_nodes import (
     check_offered,
     doubts,

@@ -20,7 +20,7 @@ from PIL import Image
 
 from backends.comfyui.files import as_upload
 from backends.comfyui.workflow.drafting import Chosen, drafted
-from backends.comfyui.workflow.graph import as_json
+from backends.comfyui.workflow.graph.nodes import as_json
 from backends.comfyui.workflow.reading import parse_workflow, read_export
 from backends.comfyui.workflow.rendering import fill
 from backends.comfyui.workflow.template import prepare, saved_part

@@ -26,7 +26,7 @@ from backends.comfyui.errors import (
 from backends.comfyui.model_templates import read_templates
 from backends.comfyui.progress import Tracker, read_message, read_preview
 from backends.comfyui.server import ComfyUIServer
-from backends.comfyui.workflow.graph import Node
+from backends.comfyui.workflow.graph.nodes import Node
 from backends.common.error_rules import REFUSED
 from backends.common.http import Http
 from backends.common.http_replies import ErrorInAnswer

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from backends.comfyui.workflow.graph import Node
+from backends.comfyui.workflow.graph.nodes import Node
 from backends.comfyui.workflow.loras import with_loras
 from queueing.core.errors import Rejected
 from queueing.core.requests import Capability, LoraWeight

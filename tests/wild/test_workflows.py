@@ -23,10 +23,9 @@ import pytest
 from backends.comfyui.server import ComfyUIServer
 from backends.comfyui.verifying import verify
 from backends.comfyui.workflow.drafting import Chosen, Draft, drafted
-from backends.comfyui.workflow.export_links import InputPlace
-from backends.comfyui.workflow.graph import FILES, Graph, Node, names_in
-from backends.comfyui.workflow.graph_analysis import Medium
-from backends.comfyui.workflow.node_types import (
+from backends.comfyui.workflow.exported.links import InputPlace
+from backends.comfyui.workflow.graph.analysis import Medium
+from backends.comfyui.workflow.graph.node_types import (
     NumberRange,
     choices_in,
     common,
@@ -34,6 +33,7 @@ from backends.comfyui.workflow.node_types import (
     inputs_of,
     limits_in,
 )
+from backends.comfyui.workflow.graph.nodes import FILES, Graph, Node, names_in
 from backends.comfyui.workflow.offered_nodes import check_offered
 from backends.comfyui.workflow.reading import parse_workflow, read_export
 from backends.comfyui.workflow.rendering import TINY, fill, warm_up

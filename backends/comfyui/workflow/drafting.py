@@ -6,10 +6,18 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import JsonValue
 
-from backends.comfyui.workflow import export_words
-from backends.comfyui.workflow.export_links import InputPlace, samplers, value_at
-from backends.comfyui.workflow.export_texts import PromptChoice, negative_in, prompt_in
-from backends.comfyui.workflow.graph import (
+from backends.comfyui.workflow.exported import files, values
+from backends.comfyui.workflow.exported.links import InputPlace, samplers, value_at
+from backends.comfyui.workflow.exported.prompts import PromptChoice, negative_in, prompt_in
+from backends.comfyui.workflow.graph.analysis import Medium, medium_of, saves_in, unscaled
+from backends.comfyui.workflow.graph.node_types import (
+    choices_in,
+    info_of,
+    input_of,
+    inputs_for,
+    rules_in,
+)
+from backends.comfyui.workflow.graph.nodes import (
     FILES,
     NO_DEFAULT,
     Graph,
@@ -20,8 +28,6 @@ from backends.comfyui.workflow.graph import (
     names_in,
     words_in,
 )
-from backends.comfyui.workflow.graph_analysis import Medium, medium_of, saves_in, unscaled
-from backends.comfyui.workflow.node_types import choices_in, info_of, input_of, inputs_for, rules_in
 from backends.comfyui.workflow.template import defaults_in, saved_part, validated
 from queueing.core.errors import BadModel
 
@@ -146,21 +152,21 @@ def _with_prompt(text: str) -> str:
     return f"{begins[0] if begins else ''}{{{{prompt}}}}"
 
 
-def _numbers(part: Graph, medium: Medium, offered: JsonValue) -> Iterator[export_words.Found]:
-    yield export_words.seeds(part)
-    yield export_words.sizes(part, medium)
+def _numbers(part: Graph, medium: Medium, offered: JsonValue) -> Iterator[files.Found]:
+    yield values.seeds(part)
+    yield values.sizes(part, medium)
     if medium is Medium.IMAGE:
-        yield export_words.repeats(part)
+        yield values.repeats(part)
     if medium is Medium.VIDEO:
-        yield export_words.frames(part)
+        yield values.frames(part)
     if medium is Medium.SOUND:
-        yield export_words.length(part)
-    yield export_words.steps(part)
-    yield export_words.guidance(part)
-    yield export_words.methods(part)
-    yield export_words.strength(part)
-    yield export_words.lora(part)
-    yield export_words.files(part, medium, offered)
+        yield values.length(part)
+    yield values.steps(part)
+    yield values.guidance(part)
+    yield values.methods(part)
+    yield values.strength(part)
+    yield files.lora(part)
+    yield files.files(part, medium, offered)
 
 
 @dataclass(slots=True)
@@ -282,7 +288,7 @@ class _Drafting:
         saved = saved_part(self.nodes)
         if not samplers(saved):
             return
-        part = export_words.seen_by_samplers(saved)
+        part = files.seen_by_samplers(saved)
         links = {link for node in part.values() for link in map(link_of, node.inputs.values())}
         keys = [
             key
@@ -304,7 +310,7 @@ class _Drafting:
         """Give loaders with rows a row for the LoRAs of requests, beside those that stay."""
         if "lora" in words_in(self.nodes):
             return
-        for key, node in export_words.seen_by_samplers(saved_part(self.nodes)).items():
+        for key, node in files.seen_by_samplers(saved_part(self.nodes)).items():
             if node.class_type.startswith(_LOADS_ROWS) and bypass(node):
                 rows = (re.fullmatch(r"lora_(\d+)", name) for name in node.inputs)
                 name = f"lora_{max((int(row[1]) for row in rows if row), default=0) + 1}"

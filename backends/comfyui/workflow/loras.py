@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from pydantic import JsonValue
 
-from backends.comfyui.workflow.graph import (
+from backends.comfyui.workflow.graph.nodes import (
     Graph,
     Node,
     bypass,

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from pydantic import JsonValue
 
-from backends.comfyui.workflow.node_types import choices_in, inputs_for
+from backends.comfyui.workflow.graph.node_types import choices_in, inputs_for
 from backends.common.model_names import base_name, comparable
 from queueing.core.catalog import near
 

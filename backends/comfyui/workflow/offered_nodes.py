@@ -9,15 +9,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from backends.comfyui.workflow.graph import (
-    Graph,
-    Node,
-    is_model_file,
-    link_of,
-    names_in,
-    substituted,
-)
-from backends.comfyui.workflow.node_types import (
+from backends.comfyui.workflow.graph.node_types import (
     NumberRange,
     choices_in,
     info_of,
@@ -26,6 +18,14 @@ from backends.comfyui.workflow.node_types import (
     least_version,
     limits_in,
     rules_in,
+)
+from backends.comfyui.workflow.graph.nodes import (
+    Graph,
+    Node,
+    is_model_file,
+    link_of,
+    names_in,
+    substituted,
 )
 from backends.comfyui.workflow.offered_names import as_offered, in_short
 from backends.comfyui.workflow.template import Template

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pydantic import JsonValue
 
-from backends.comfyui.workflow.graph import (
+from backends.comfyui.workflow.graph.nodes import (
     Graph,
     Node,
     cycle_in,

@@ -5,7 +5,18 @@ from dataclasses import replace
 
 from pydantic import JsonValue
 
-from backends.comfyui.workflow.graph import (
+from backends.comfyui.workflow.graph.analysis import (
+    Medium,
+    frame_step_of,
+    frames_for,
+    plain,
+    played_per_made,
+    rate_of,
+    to_grid,
+)
+from backends.comfyui.workflow.graph.edits import without
+from backends.comfyui.workflow.graph.node_types import NumberRange
+from backends.comfyui.workflow.graph.nodes import (
     FILES,
     IMAGES,
     WORDS,
@@ -15,18 +26,7 @@ from backends.comfyui.workflow.graph import (
     link_of,
     substituted,
 )
-from backends.comfyui.workflow.graph_analysis import (
-    Medium,
-    frame_step_of,
-    frames_for,
-    plain,
-    played_per_made,
-    rate_of,
-    to_grid,
-)
-from backends.comfyui.workflow.graph_edits import without
 from backends.comfyui.workflow.loras import with_loras
-from backends.comfyui.workflow.node_types import NumberRange
 from backends.comfyui.workflow.template import Template
 from queueing.core.errors import ProblemKind, Rejected, problem
 from queueing.core.requests import (

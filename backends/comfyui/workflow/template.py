@@ -11,9 +11,22 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue, ValidationError
 
-from backends.comfyui.workflow.export_texts import prompt_in
-from backends.comfyui.workflow.foreign import hint_of, whole_values
-from backends.comfyui.workflow.graph import (
+from backends.comfyui.workflow.exported.foreign import hint_of, whole_values
+from backends.comfyui.workflow.exported.prompts import prompt_in
+from backends.comfyui.workflow.graph.analysis import (
+    Marks,
+    Medium,
+    abilities_of,
+    all_marks,
+    grid_of,
+    is_plain,
+    marks_of,
+    medium_of,
+    rate_of,
+    saves_in,
+)
+from backends.comfyui.workflow.graph.edits import needed_files
+from backends.comfyui.workflow.graph.nodes import (
     FILES,
     FOLLOWS,
     NEEDS_DEFAULT,
@@ -29,19 +42,6 @@ from backends.comfyui.workflow.graph import (
     substituted,
     words_in,
 )
-from backends.comfyui.workflow.graph_analysis import (
-    Marks,
-    Medium,
-    abilities_of,
-    all_marks,
-    grid_of,
-    is_plain,
-    marks_of,
-    medium_of,
-    rate_of,
-    saves_in,
-)
-from backends.comfyui.workflow.graph_edits import needed_files
 from queueing.core.catalog import near
 from queueing.core.errors import BadModel
 from queueing.core.requests import (

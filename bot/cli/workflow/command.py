@@ -14,8 +14,8 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from backends.comfyui.model_templates import remarks_on
 from backends.comfyui.workflow.drafting import Chosen, Draft, drafted, shown_candidates
-from backends.comfyui.workflow.export_links import InputPlace, value_at
-from backends.comfyui.workflow.graph import Graph
+from backends.comfyui.workflow.exported.links import InputPlace, value_at
+from backends.comfyui.workflow.graph.nodes import Graph
 from backends.comfyui.workflow.reading import as_export, read_export
 from backends.comfyui.workflow.template import Template, prepare, saved_part
 from bot.app import logs, process

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from backends.comfyui.verifying import described, opened, verify
-from backends.comfyui.workflow.graph import Graph
+from backends.comfyui.workflow.graph.nodes import Graph
 from backends.comfyui.workflow.template import Template
 from bot.config.config import Config
 from queueing.core.concurrency import timeout

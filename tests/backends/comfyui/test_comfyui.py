@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from backends.comfyui.backend import ComfyUI
 from backends.comfyui.model_templates import read_templates
 from backends.comfyui.server import ComfyUIServer
-from backends.comfyui.workflow.node_types import inputs_of
+from backends.comfyui.workflow.graph.node_types import inputs_of
 from queueing.core.errors import Rejected
 from queueing.core.requests import (
     Capability,

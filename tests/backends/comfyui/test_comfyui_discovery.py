@@ -29,7 +29,7 @@ from tests.backends.comfyui.workflow.shipped import shipped
 from tests.fakes.servers.comfyui import FakeComfyUI
 
 if TYPE_CHECKING:
-    from backends.comfyui.workflow.graph_analysis import Marks
+    from backends.comfyui.workflow.graph.analysis import Marks
 
 SDXL_BYTES = 6_938_040_682
 SD15_BYTES = 2_132_625_894

@@ -9,7 +9,7 @@ import pytest
 
 from backends.comfyui.backend import ComfyUI
 from backends.comfyui.model_templates import read_templates
-from backends.comfyui.workflow.graph import as_json
+from backends.comfyui.workflow.graph.nodes import as_json
 from queueing.core.errors import (
     BackendError,
     BadModel,

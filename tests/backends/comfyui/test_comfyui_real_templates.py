@@ -12,7 +12,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from backends.comfyui.workflow.graph import as_json
+from backends.comfyui.workflow.graph.nodes import as_json
 from tests.backends.comfyui.test_comfyui_real import pytestmark, served
 from tests.backends.comfyui.workflow.described import SHIPPED, faults, recorded, trimmed, write
 from tests.backends.comfyui.workflow.shipped import asked, everything_asked, files, shipped

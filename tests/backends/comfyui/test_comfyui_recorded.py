@@ -24,8 +24,8 @@ from backends.comfyui.answers import (
 )
 from backends.comfyui.errors import accepted_in_part, answered, failure, refusal, refused_prompt
 from backends.comfyui.progress import Message, Tracker, read_message, read_preview
-from backends.comfyui.workflow.graph import Graph, Node
-from backends.comfyui.workflow.graph_analysis import Medium
+from backends.comfyui.workflow.graph.analysis import Medium
+from backends.comfyui.workflow.graph.nodes import Graph, Node
 from backends.comfyui.workflow.template import Template
 from backends.common.http_replies import HttpFailed, HttpRefused
 from queueing.core.errors import (

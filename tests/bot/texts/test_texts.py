@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.comfyui.workflow.graph import WORDS
+from backends.comfyui.workflow.graph.nodes import WORDS
 from bot.commands.call.forms import FORMS
 from bot.commands.me.settings import COMMAND as SETTINGS
 from bot.commands.registry import COMMANDS

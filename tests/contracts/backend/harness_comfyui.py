@@ -17,7 +17,7 @@ from unittest.mock import patch
 from PIL import Image
 
 from backends.comfyui.backend import ComfyUI
-from backends.comfyui.workflow.graph import Asked
+from backends.comfyui.workflow.graph.nodes import Asked
 from backends.media import videos
 from backends.media.helper.pixels import as_png
 from queueing.core.requests import (

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from backends.comfyui.workflow.graph import Graph, Node, link_of
+from backends.comfyui.workflow.graph.nodes import Graph, Node, link_of
 
 RECORDED = Path(__file__).parents[2] / "recorded" / "comfyui" / "object_info.json"
 SHIPPED = sorted((Path(__file__).parents[4] / "backends" / "workflows").glob("*.json"))

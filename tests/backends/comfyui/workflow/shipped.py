@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from backends.comfyui.workflow.graph import FILES, Asked, Graph
-from backends.comfyui.workflow.graph_analysis import Medium
+from backends.comfyui.workflow.graph.analysis import Medium
+from backends.comfyui.workflow.graph.nodes import FILES, Asked, Graph
 from backends.comfyui.workflow.reading import parse_workflow
 from backends.comfyui.workflow.rendering import fill
 from backends.comfyui.workflow.template import Template, prepare

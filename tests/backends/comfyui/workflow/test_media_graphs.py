@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from backends.comfyui.workflow.graph import Graph, as_json, link_of, places
-from backends.comfyui.workflow.graph_analysis import Medium
-from backends.comfyui.workflow.graph_edits import without
+from backends.comfyui.workflow.graph.analysis import Medium
+from backends.comfyui.workflow.graph.edits import without
+from backends.comfyui.workflow.graph.nodes import Graph, as_json, link_of, places
 from backends.comfyui.workflow.rendering import fill, warm_up
 from backends.comfyui.workflow.template import Template
 from queueing.core.errors import BadModel, Rejected

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from backends.comfyui.backend import ComfyUI
 from backends.comfyui.progress import Message, MessageData, Tracker, read_message, read_preview
-from backends.comfyui.workflow.graph import Graph
-from backends.comfyui.workflow.graph_analysis import planned_steps
+from backends.comfyui.workflow.graph.analysis import planned_steps
+from backends.comfyui.workflow.graph.nodes import Graph
 from backends.comfyui.workflow.rendering import fill
 from queueing.core.requests import Capability, Progress, TextToVideo, Work
 from queueing.core.specs import ModelSpec

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.comfyui.workflow.graph import Graph, Node, as_json, link_of
-from backends.comfyui.workflow.graph_analysis import planned_steps
-from backends.comfyui.workflow.graph_edits import needed_files, without
+from backends.comfyui.workflow.graph.analysis import planned_steps
+from backends.comfyui.workflow.graph.edits import needed_files, without
+from backends.comfyui.workflow.graph.nodes import Graph, Node, as_json, link_of
 from backends.comfyui.workflow.reading import parse_workflow
 from backends.comfyui.workflow.rendering import fill, warm_up
 from backends.comfyui.workflow.template import prepare

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import JsonValue
 
-from backends.comfyui.workflow.node_types import choices_of, input_of, least_version
+from backends.comfyui.workflow.graph.node_types import choices_of, input_of, least_version
 from backends.comfyui.workflow.offered_nodes import check_offered
 from queueing.core.errors import BadModel
 from tests.backends.comfyui.workflow.described import recorded

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from backends.comfyui.workflow.graph import Node, link_of, names_in, words_in
-from backends.comfyui.workflow.graph_analysis import unscaled
-from backends.comfyui.workflow.node_types import least_version
+from backends.comfyui.workflow.graph.analysis import unscaled
+from backends.comfyui.workflow.graph.node_types import least_version
+from backends.comfyui.workflow.graph.nodes import Node, link_of, names_in, words_in
 from backends.comfyui.workflow.offered_nodes import check_offered
 from backends.comfyui.workflow.rendering import warm_up
 from backends.comfyui.workflow.template import Template

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from backends.comfyui.model_templates import read_templates
-from backends.comfyui.workflow.graph import WORDS, as_json
-from backends.comfyui.workflow.node_types import NumberRange
+from backends.comfyui.workflow.graph.node_types import NumberRange
+from backends.comfyui.workflow.graph.nodes import WORDS, as_json
 from backends.comfyui.workflow.reading import parse_workflow
 from backends.comfyui.workflow.rendering import fill, fit_size, warm_up
 from backends.comfyui.workflow.template import Template, blame, prepare

@@ -5,7 +5,7 @@ from typing import TypeGuard
 
 from pydantic import JsonValue
 
-from backends.comfyui.workflow.graph import Graph, link_of
+from backends.comfyui.workflow.graph.nodes import Graph, link_of
 
 _SEEDS = ("seed", "noise_seed")
 _NUMBERS = (*_SEEDS, "value", "int", "number", "Number")

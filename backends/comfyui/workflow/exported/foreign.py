@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from backends.comfyui.workflow.graph import WORDS, Graph, texts_in
+from backends.comfyui.workflow.graph.nodes import WORDS, Graph, texts_in
 
 _PLACEHOLDER = re.compile(
     r"%(\w+)%|\$\{(\w+)\}|\$(\w+)\b|(?<!\{)\{ *(\w+) *\}(?!\})|<(\w+)>|\[(\w+)\]|__(\w+?)__|@(\w+)@"

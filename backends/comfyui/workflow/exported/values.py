@@ -1,4 +1,4 @@
-"""Finds which inputs of an exported workflow become which placeholders. Pure.
+"""Finds which numbers and choices of an exported workflow become placeholders. Pure.
 
 Each function yields inputs with the placeholder for each, and leaves out whatever is unsure.
 """
@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import JsonValue
 
-from backends.comfyui.workflow.export_links import (
+from backends.comfyui.workflow.exported.files import LOADS_IMAGE, Found
+from backends.comfyui.workflow.exported.links import (
     InputPlace,
     behind,
     drawn_inputs,
@@ -18,12 +19,8 @@ from backends.comfyui.workflow.export_links import (
     samplers,
     value_at,
 )
-from backends.comfyui.workflow.graph import Graph, Node, bypass, is_model_file, leading_to, link_of
-from backends.comfyui.workflow.graph_analysis import Medium, plain, rate_of
-from backends.comfyui.workflow.node_types import input_of, rules_in
-
-Found = Iterator[tuple[InputPlace, str]]
-"""Inputs, and the placeholder for each."""
+from backends.comfyui.workflow.graph.analysis import Medium, plain, rate_of
+from backends.comfyui.workflow.graph.nodes import Graph, link_of
 
 _SIDES = (("width", "height"), ("empty_latent_width", "empty_latent_height"))
 _SAME_SIDES = (("width", "height"), ("target_width", "target_height"))
@@ -32,12 +29,6 @@ _RATES = ("fps", "frame_rate")
 _SEEDS = ("seed", "noise_seed")
 _BEGINS = ("start_at_step", "start_step")
 _ENDS = ("end_at_step", "end_step")
-_FAST = re.compile(
-    r"light(ning|x2v)|turbo|\blcm\b|hyper|dmd|distill|accel|causvid|schnell|[248][ _-]?steps?",
-    re.IGNORECASE,
-)
-_LOADS_IMAGE = re.compile(r"^LoadImage(Mask)?$")
-_LAST = re.compile(r"end_?image|last_?(image|frame)|end_?frame")
 _METHODS = (("sampler", "sampler_name", "sampler"), ("scheduler", "scheduler", "sigmas"))
 """Placeholders, the inputs that hold them, and the link of a sampler to a node with that input."""
 
@@ -45,7 +36,6 @@ _USUAL_METHOD = {"sampler": "euler", "scheduler": "normal"}
 _STEPS, _GUIDANCE, _SIDE = 20, 7, 1024  # where another program sets them
 _TINY = 1e-6
 _SECONDS = re.compile(r"\bseconds\b|\bduration\b", re.IGNORECASE)
-_NUMBERED = re.compile(r"image_?(\d)$")
 
 
 def seeds(graph: Graph) -> Found:
@@ -254,7 +244,7 @@ def length(graph: Graph) -> Found:
 
 def strength(graph: Graph) -> Found:
     """Yield how far a sampler departs from the image that it starts from."""
-    images = {key for key, node in graph.items() if _LOADS_IMAGE.match(node.class_type)}
+    images = {key for key, node in graph.items() if LOADS_IMAGE.match(node.class_type)}
     for key in first_samplers(graph):
         if not behind(graph, key, drawn_inputs(graph[key])) & images:
             continue
@@ -265,95 +255,3 @@ def strength(graph: Graph) -> Found:
         if place and isinstance(value, int | float) and 0 < value < 1:
             yield place, f"{{{{strength:{_plain(value)}}}}}"
             return
-
-
-def lora(graph: Graph) -> Found:
-    """Yield the first LoRA that makes a style, which requests may replace.
-
-    A LoRA that makes a model fast stays: without it, nothing would come out.
-    """
-    for key, node in graph.items():
-        name = node.inputs.get("lora_name")
-        if (
-            isinstance(name, str)
-            and bypass(node)
-            and is_model_file(name)
-            and not _FAST.search(name)
-        ):
-            if "{" not in name:
-                yield InputPlace(node=key, name="lora_name"), f"{{{{lora:{name}}}}}"
-            return
-
-
-def files(graph: Graph, medium: Medium, offered: JsonValue) -> Found:
-    """Yield the images and the sound that requests bring.
-
-    An image that no sampler sees, such as a watermark, belongs to the workflow.
-    """
-    for key, node in graph.items():
-        if node.class_type == "LoadAudio" and isinstance(node.inputs.get("audio"), str):
-            yield InputPlace(node=key, name="audio"), "{{audio}}"
-            break
-    seen = seen_by_samplers(graph)
-    loaded = [
-        key
-        for key, node in graph.items()
-        if isinstance(node.inputs.get("image"), str) and _loads_image(node, offered)
-        if key in seen
-    ]
-    masks = [key for key in loaded if graph[key].class_type == "LoadImageMask"]
-    for key in masks[:1]:
-        yield InputPlace(node=key, name="image"), "{{mask}}"
-    images = [key for key in loaded if key not in masks]
-    used = {key: _used_as(graph, key) for key in images}
-    if medium is Medium.VIDEO:
-        last = [key for key in images if any(map(_LAST.search, used[key]))][:1]
-        yield from ((InputPlace(node=key, name="image"), "{{last_image}}") for key in last)
-        images = [key for key in images if key not in last]
-        words = ["image"]
-    else:
-        words = ["image", "image2", "image3", "image4"]
-    starts = _started_from(graph)
-    images.sort(key=lambda key: (key not in starts, _number(used[key])))
-    for key, word in zip(images, words, strict=False):
-        yield InputPlace(node=key, name="image"), f"{{{{{word}}}}}"
-
-
-def seen_by_samplers(graph: Graph) -> Graph:
-    """Return what samplers depend on; everything if there are none."""
-    drawing = samplers(graph)
-    return leading_to(graph, drawing) if drawing else graph
-
-
-def _loads_image(node: Node, offered: JsonValue) -> bool:
-    kind = input_of(offered, node.class_type, "image")
-    return bool(_LOADS_IMAGE.match(node.class_type) or rules_in(kind).get("image_upload"))
-
-
-def _started_from(graph: Graph) -> frozenset[str]:
-    """Return what the first samplers start from."""
-    found = (behind(graph, key, drawn_inputs(graph[key])) for key in first_samplers(graph))
-    return frozenset[str]().union(*found)
-
-
-def _used_as(graph: Graph, key: str) -> frozenset[str]:
-    """Return the names of the inputs that an image reaches, also through nodes that change it."""
-    names, todo, seen = set[str](), [key], {key}
-    while todo:
-        source = todo.pop()
-        for other, node in graph.items():
-            taken = {
-                name
-                for name, value in node.inputs.items()
-                if (link_of(value) or ("",))[0] == source
-            }
-            names |= taken
-            if taken and other not in seen and taken <= {"image", "pixels", "images", "input"}:
-                seen.add(other)
-                todo.append(other)
-    return frozenset(names)
-
-
-def _number(names: frozenset[str]) -> int:
-    """Return the place of an image in a row of images."""
-    return min((int(found[1]) for name in names if (found := _NUMBERED.search(name))), default=9)

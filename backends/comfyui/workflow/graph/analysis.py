@@ -10,7 +10,7 @@ from math import prod
 
 from pydantic import JsonValue
 
-from backends.comfyui.workflow.graph import (
+from backends.comfyui.workflow.graph.nodes import (
     IMAGES,
     Graph,
     Node,

@@ -10,7 +10,7 @@ from math import inf
 
 from pydantic import JsonValue
 
-from backends.comfyui.workflow.graph import Graph, whole_placeholder
+from backends.comfyui.workflow.graph.nodes import Graph, whole_placeholder
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from backends.comfyui.workflow.export_links import (
+from backends.comfyui.workflow.exported.links import (
     NEGATIVE,
     POSITIVE,
     InputPlace,
@@ -16,9 +16,9 @@ from backends.comfyui.workflow.export_links import (
     texts_behind,
     value_at,
 )
-from backends.comfyui.workflow.export_words import guidance_of, is_one
-from backends.comfyui.workflow.graph import Graph, Node
-from backends.comfyui.workflow.node_types import input_of, rules_in
+from backends.comfyui.workflow.exported.values import guidance_of, is_one
+from backends.comfyui.workflow.graph.node_types import input_of, rules_in
+from backends.comfyui.workflow.graph.nodes import Graph, Node
 
 _SAYS_PROMPT = re.compile(r"prompt|positive|subject|main|user", re.IGNORECASE)
 _SAYS_OTHER = re.compile(

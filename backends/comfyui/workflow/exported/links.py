@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from backends.comfyui.workflow.graph import Graph, Node, leading_to, link_of, upstream_of
+from backends.comfyui.workflow.graph.nodes import Graph, Node, leading_to, link_of, upstream_of
 
 POSITIVE, NEGATIVE = "positive", "negative"
 

@@ -1,0 +1,1 @@
+"""What exported workflows of others contain: links, prompts, numbers, files. Pure."""
