@@ -6,9 +6,9 @@ not cache which models are loaded.
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
-from pydantic import Field, JsonValue, SecretStr, field_validator
+from pydantic import JsonValue, SecretStr, field_validator
 
 from backends.common.error_rules import loading
 from backends.common.http import Http
@@ -22,9 +22,12 @@ from backends.common.model_server import (
 )
 from backends.common.options import read_options
 from backends.common.server_backend import ServerBackend, reasons_kept
-from backends.openai.asking_again import ImageLimits, SystemTexts
-from backends.openai.chat_request import TextOptions, chat_body, require_room
-from backends.openai.completion import NO_TEXT, CompletionCall, stream_answer
+from backends.openai.audio.speech import Speech, speak, voice_named
+from backends.openai.audio.transcription import Recording, plain_sound, transcribe
+from backends.openai.chat.asking_again import ImageLimits, SystemTexts
+from backends.openai.chat.completion import NO_TEXT, CompletionCall, stream_answer
+from backends.openai.chat.passthrough import BESIDE, passed_body, path_of
+from backends.openai.chat.request import TextOptions, chat_body, require_room
 from backends.openai.embeddings import Batch, embed
 from backends.openai.flavours.errors import RULES, classified
 from backends.openai.flavours.flavour import (
@@ -38,11 +41,7 @@ from backends.openai.flavours.flavour import (
     lacks,
 )
 from backends.openai.flavours.known import FLAVOURS
-from backends.openai.flavours.lmstudio import LMStudio3, LMStudio4
 from backends.openai.flavours.server import TextServer, estimated_mb, taken_mb
-from backends.openai.passthrough import BESIDE, passed_body, path_of
-from backends.openai.speech import Speech, speak, voice_named
-from backends.openai.transcription import Recording, plain_sound, transcribe
 from queueing.core.catalog import meant_or_all
 from queueing.core.errors import (
     BadModel,
@@ -365,26 +364,3 @@ def _options(model: ModelSpec) -> TextOptions:
 
 async def _output(output: Output) -> Output:
     return output
-
-
-class LMStudioOptions(Record):
-    """A backend's settings: the API token, if the server requires one (0.4 and newer).
-
-    `idle_unload_s` applies to 0.3: how long an unused model stays loaded, or None for LM Studio's
-    own setting. Newer versions unload models on request.
-    """
-
-    token: SecretStr | None = None
-    idle_unload_s: Annotated[int, Field(ge=1)] | None = None
-
-
-class LMStudio(OpenAI):
-    """An LM Studio server; see `queueing.core.ports.Backend` for the contract."""
-
-    ports: ClassVar[tuple[int, ...]] = (1234,)  # also used by stable-diffusion.cpp
-    stranger: ClassVar[str] = "no LM Studio 0.3.6 or newer answers at this url"
-    capabilities = WRITES | EMBEDS
-
-    def __init__(self, spec: BackendSpec) -> None:
-        options = read_options(LMStudioOptions, spec.options, f"backends.{spec.name}")
-        self._connect(spec, options.token, [LMStudio4(), LMStudio3(options.idle_unload_s)])

@@ -19,8 +19,8 @@ from backends.common.http import Http
 from backends.common.http_replies import JSON_LIMIT, parse_json
 from backends.common.server_replies import ServerReply, ask
 from backends.common.vectors import Vector, texts_file, unpacked, vectors_file
-from backends.openai.chat_request import data_url
-from backends.openai.completion import require_same, silence_s
+from backends.openai.chat.completion import require_same, silence_s
+from backends.openai.chat.request import data_url
 from backends.openai.flavours.errors import (
     NO_DIMENSIONS,
     NO_IMAGE_EMBEDDINGS,

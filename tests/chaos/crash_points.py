@@ -29,7 +29,7 @@ import yarl
 
 from backends.comfyui.backend import ComfyUI
 from backends.comfyui.server import ComfyUIServer
-from backends.openai.backend import LMStudio
+from backends.openai.lmstudio import LMStudio
 from bot.api.routes.jobs import JobRoutes
 from bot.api.runs.answers import AnswerSender
 from bot.api.runs.submitter import Submitter

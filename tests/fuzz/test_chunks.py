@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from backends.common.http_replies import ErrorInAnswer
-from backends.openai.completion import PassedOnReader
+from backends.openai.chat.completion import PassedOnReader
 from bot.api.openai.chat_stream import ChatStream, Heading
 from bot.api.openai.completions import CompletionHeading, CompletionStream
 from bot.api.openai.response_output import OutputItems

@@ -30,10 +30,11 @@ from backends.comfyui.workflow.graph.nodes import Node
 from backends.common.error_rules import REFUSED
 from backends.common.http import Http
 from backends.common.http_replies import ErrorInAnswer
-from backends.openai.answer_reader import AnswerReader
-from backends.openai.backend import LMStudio, OpenAI
+from backends.openai.backend import OpenAI
+from backends.openai.chat.answer_reader import AnswerReader
 from backends.openai.flavours.errors import RULES, classify
 from backends.openai.flavours.known import FLAVOURS
+from backends.openai.lmstudio import LMStudio
 from bot.commands.call.parser import clean
 from queueing.core.catalog import Catalog
 from queueing.core.errors import BackendError, ProblemKind, UnreadableAnswer, problem

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from backends.openai.reasoning import without_thoughts
+from backends.openai.chat.reasoning import without_thoughts
 from bot.commands.call.parser import parse as parse_call
 from bot.commands.registry import COMMANDS
 from bot.core.content import Body, Markdown

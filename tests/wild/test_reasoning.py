@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from backends.openai import completion
-from backends.openai.answer_reader import AnswerReader
-from backends.openai.reasoning import without_thoughts
+from backends.openai.chat import completion
+from backends.openai.chat.answer_reader import AnswerReader
+from backends.openai.chat.reasoning import without_thoughts
 from queueing.core.requests import Progress
 from tests.backends.openai.asking import connected, model, work
 from tests.fakes.llm.llm import serving

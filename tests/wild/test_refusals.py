@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from backends.openai.asking_again import without_system_role
+from backends.openai.chat.asking_again import without_system_role
 from backends.openai.flavours.errors import TooManyImages, classify
 from bot.texts.refusals import told
 from queueing.core.errors import Busy, Problem, UnknownFailure, problem_of

@@ -19,7 +19,7 @@ from pydantic import JsonValue
 
 from backends.common.http_replies import AnswerLines
 from backends.openai.backend import OpenAI
-from backends.openai.completion import CompletionCall, stream_answer
+from backends.openai.chat.completion import CompletionCall, stream_answer
 from backends.openai.flavours.flavour import Flavour
 from backends.openai.flavours.known import FLAVOURS
 from backends.openai.flavours.lmstudio import LMStudio3, LMStudio4

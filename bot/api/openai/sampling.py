@@ -1,7 +1,7 @@
 """Sampling parameters and tools: fields that are forwarded to servers, with their ranges.
 
 The first fields are OpenAI's, which every server supports. The others belong to local servers;
-`backends.openai.passthrough` sends them to servers that support them. All other fields are dropped.
+`backends.openai.chat.passthrough` sends them to servers that support them. All other fields are dropped.
 Some of those could load, unload or resize a model without the planner's knowledge, or run code from
 the caller: `keep_alive`, `ttl`, `num_ctx`, `id_slot`, `lora`, `chat_template`.
 """

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.common.json_template import PROBE, TRIES, JsonTemplate
-from backends.openai.completion import PassedOnReader
+from backends.openai.chat.completion import PassedOnReader
 from bot.api.openai.chat_stream import ChatStream, Heading
 from bot.api.runs.runs import Run
 from tests.queueing.planning.worlds import jobs

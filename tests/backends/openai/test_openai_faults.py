@@ -6,8 +6,8 @@ import pytest
 from pydantic import JsonValue
 
 from backends.common.http import Http
-from backends.openai.answer_events import EVENT_LIMIT
 from backends.openai.backend import OpenAI
+from backends.openai.chat.answer_events import EVENT_LIMIT
 from backends.registry import connect
 from queueing.core.errors import (
     BackendError,

@@ -10,9 +10,9 @@ from typing import Any, cast
 
 import pytest
 
-from backends.openai import answer_events, answer_reader, completion
-from backends.openai.answer_reader import AnswerReader
-from backends.openai.completion import TURN_S, LoopShare, PassedOnReader
+from backends.openai.chat import answer_events, answer_reader, completion
+from backends.openai.chat.answer_reader import AnswerReader
+from backends.openai.chat.completion import TURN_S, LoopShare, PassedOnReader
 from backends.openai.flavours.flavour import Flavour
 from queueing.core.errors import UnreadableAnswer
 from tests.simulation.loop import run

@@ -9,11 +9,11 @@ from typing import Any, cast
 
 import pytest
 
-from backends.openai.answer_reader import ANSWER_LIMIT, KEPT_LIMIT, AnswerReader
-from backends.openai.completion import CompletionCall, PassedOnReader, stream_answer
+from backends.openai.chat.answer_reader import ANSWER_LIMIT, KEPT_LIMIT, AnswerReader
+from backends.openai.chat.completion import CompletionCall, PassedOnReader, stream_answer
+from backends.openai.chat.tool_calls import CALLS_MOST
 from backends.openai.flavours.flavour import Flavour
 from backends.openai.flavours.llamacpp import LlamaCppPython
-from backends.openai.tool_calls import CALLS_MOST
 from bot.api.openai.chat_stream import ChatStream, Heading
 from bot.api.openai.completions import CompletionHeading, CompletionStream, legacy
 from bot.api.openai.response_output import OutputItems

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from backends.openai.chat.passthrough import as_completion, path_of, prompt_body
 from backends.openai.flavours.flavour import Flavour
 from backends.openai.flavours.known import FLAVOURS
 from backends.openai.flavours.lmstudio import LMStudio3, LMStudio4
-from backends.openai.passthrough import as_completion, path_of, prompt_body
 from queueing.core.errors import ProblemKind, Rejected
 from queueing.core.requests import PassedOn
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.common.model_names import catalog_names
-from backends.openai.chat_request import TextOptions, chat_body, merged, within_context
+from backends.openai.chat.request import TextOptions, chat_body, merged, within_context
 from queueing.core.errors import Rejected
 from queueing.core.requests import Chat, ChatMessage
 

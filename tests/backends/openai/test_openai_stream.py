@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.common.http_replies import ErrorInAnswer
-from backends.openai.answer_reader import AnswerReader
-from backends.openai.reasoning import without_thoughts
+from backends.openai.chat.answer_reader import AnswerReader
+from backends.openai.chat.reasoning import without_thoughts
 from queueing.core.errors import UnreadableAnswer
 
 RECORDED = Path(__file__).parents[1] / "recorded"

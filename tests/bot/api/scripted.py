@@ -9,7 +9,7 @@ from typing import Any
 
 from aiohttp import web
 
-from backends.openai.completion import PassedOnReader
+from backends.openai.chat.completion import PassedOnReader
 from tests.bot.api.whole_api import WAIT_S, Api, running
 from tests.fakes.ports import port_of
 

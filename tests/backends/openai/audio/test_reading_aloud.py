@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.openai.speech import PART_MOST, parts_of, plain_words
+from backends.openai.audio.speech import PART_MOST, parts_of, plain_words
 
 
 def solid(text: str) -> str:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.openai import transcription
-from backends.openai.recordings import is_plain, plain_samples, plain_wav
-from backends.openai.transcription import (
+from backends.openai.audio import transcription
+from backends.openai.audio.recordings import is_plain, plain_samples, plain_wav
+from backends.openai.audio.transcription import (
     PAUSE_S,
     PIECE_S,
     RATE,

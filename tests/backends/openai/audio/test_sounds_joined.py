@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.openai.recordings import bare_mp3, is_plain, joined, sound_of
+from backends.openai.audio.recordings import bare_mp3, is_plain, joined, sound_of
 from tests.fakes.servers.speech_script import RATE, SOUNDS, mp3, wav
 
 

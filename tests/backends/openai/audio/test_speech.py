@@ -12,10 +12,10 @@ import pytest
 
 from backends.media import videos
 from backends.media.sounds import FORMS
-from backends.openai import speech as speaking
-from backends.openai import transcription
+from backends.openai.audio import speech as speaking
+from backends.openai.audio import transcription
+from backends.openai.audio.recordings import sound_of
 from backends.openai.backend import OpenAI
-from backends.openai.recordings import sound_of
 from backends.registry import connect
 from queueing.core.errors import (
     BackendError,

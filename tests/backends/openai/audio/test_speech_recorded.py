@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession, FormData
 
-from backends.openai.transcription import heard
+from backends.openai.audio.transcription import heard
 from tests.fakes.servers.speech import SpeechFault, speech
 from tests.fakes.servers.speech_script import wav
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.openai.transcription import SpeechTranscript
-from backends.openai.transcription import heard as read
+from backends.openai.audio.transcription import SpeechTranscript
+from backends.openai.audio.transcription import heard as read
 from queueing.core.errors import BackendError, UnreadableAnswer
 from tests.fakes.servers.speech_script import segment
 

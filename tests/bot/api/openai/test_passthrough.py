@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from backends.openai.chat.passthrough import BESIDE, DECISIVE
 from backends.openai.flavours.known import FLAVOURS
-from backends.openai.passthrough import BESIDE, DECISIVE
 from bot.api.openai.chat import ChatCompletions
 from bot.api.openai.response_request import Responses
 from bot.api.openai.sampling import Sampling

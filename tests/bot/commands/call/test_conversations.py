@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.openai.chat_request import merged
+from backends.openai.chat.request import merged
 from bot.commands.call.context import Call
 from bot.commands.call.jobs import name_of
 from bot.core.platform import ForwardedText

@@ -13,7 +13,9 @@ from backends.common.error_rules import REFUSED
 from backends.common.http import Http
 from backends.common.http_replies import HttpFailed, HttpRefused
 from backends.media.sounds import SoundError, SoundFault, as_wav
-from backends.openai.completion import silence_s
+from backends.openai.audio.recordings import is_plain, plain_samples, plain_wav
+from backends.openai.chat.completion import silence_s
+from backends.openai.chat.reasoning import without_thoughts
 from backends.openai.flavours.errors import (
     BAD_SOUND,
     LONG_SOUND,
@@ -25,8 +27,6 @@ from backends.openai.flavours.errors import (
     classify_answer,
 )
 from backends.openai.flavours.flavour import AudioForm
-from backends.openai.reasoning import without_thoughts
-from backends.openai.recordings import is_plain, plain_samples, plain_wav
 from queueing.core.bounded_json import written
 from queueing.core.errors import BackendError, OutOfMemory, Rejected, UnreadableAnswer
 from queueing.core.ports import Report

@@ -10,10 +10,10 @@ from pydantic import JsonValue
 from backends.common.file_types import is_text
 from backends.common.http import Http
 from backends.media.sounds import FORMS, SoundError, as_form
-from backends.openai.completion import silence_s
+from backends.openai.audio.recordings import ENDINGS, joined, sound_of
+from backends.openai.chat.completion import silence_s
 from backends.openai.flavours.errors import NO_SPEECH, classified, classify
 from backends.openai.flavours.flavour import AudioForm
-from backends.openai.recordings import ENDINGS, joined, sound_of
 from queueing.core.catalog import near
 from queueing.core.errors import ProblemKind, Rejected, UnreadableAnswer, problem
 from queueing.core.ports import Report

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from backends.openai.tool_calls import ToolCalls, calls_in, place_of
+from backends.openai.chat.tool_calls import ToolCalls, calls_in, place_of
 from queueing.core.bounded_json import written
 from queueing.core.errors import UnreadableAnswer
 

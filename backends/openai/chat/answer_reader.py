@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 
 from backends.common.http_replies import ErrorInAnswer
-from backends.openai.answer_events import (
+from backends.openai.chat.answer_events import (
     EVENT_LIMIT,
     EventReader,
     PlainLine,
@@ -21,8 +21,8 @@ from backends.openai.answer_events import (
     is_done,
     joined_events,
 )
-from backends.openai.answer_form import AnswerForm, Object
-from backends.openai.reasoning import opened_by_template, without_thoughts
+from backends.openai.chat.answer_form import AnswerForm, Object
+from backends.openai.chat.reasoning import opened_by_template, without_thoughts
 from queueing.core.errors import UnreadableAnswer
 
 OF_ANSWERS = frozenset({"choices", "error", "done"})

@@ -15,13 +15,13 @@ from backends.common.http import Http
 from backends.common.http_replies import HttpFailed, HttpRefused
 from backends.common.json_template import PROBE, JsonTemplate
 from backends.common.model_server import NO_MODEL, ModelList, plain
-from backends.openai.answer_events import EVENT_LIMIT
-from backends.openai.answer_form import AnswerForm, Object, compact
-from backends.openai.answer_reader import AnswerReader, parsed
+from backends.openai.chat.answer_events import EVENT_LIMIT
+from backends.openai.chat.answer_form import AnswerForm, Object, compact
+from backends.openai.chat.answer_reader import AnswerReader, parsed
+from backends.openai.chat.passthrough import INFILL, as_completion
+from backends.openai.chat.reasoning import without_thoughts
 from backends.openai.flavours.errors import classified, classify, classify_answer
 from backends.openai.flavours.flavour import Flavour, Served
-from backends.openai.passthrough import INFILL, as_completion
-from backends.openai.reasoning import without_thoughts
 from queueing.core.bounded_json import LARGE, one_at_a_time
 from queueing.core.errors import (
     BackendError,

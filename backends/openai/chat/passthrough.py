@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from backends.common.file_types import SENT
 from backends.media.helper.pixels import DEEP, as_jpeg, as_png
 from backends.media.images import open_image
-from backends.openai.chat_request import TextOptions
+from backends.openai.chat.request import TextOptions
 from backends.openai.flavours.flavour import Flavour
 from queueing.core.errors import ProblemKind, Rejected, problem
 from queueing.core.requests import File, PassedOn

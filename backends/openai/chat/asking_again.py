@@ -16,7 +16,7 @@ from pydantic import JsonValue
 
 from backends.common.error_rules import BROKEN, words_of
 from backends.common.http_replies import HttpFailed
-from backends.openai.completion import CompletionCall
+from backends.openai.chat.completion import CompletionCall
 from backends.openai.flavours.errors import SystemRefused, TooManyImages, images_at_most
 from queueing.core.errors import ProblemKind, UnknownFailure, problem
 from queueing.core.requests import Output

@@ -1,0 +1,1 @@
+"""Speech: reads texts aloud and transcribes recordings."""

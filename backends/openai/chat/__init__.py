@@ -1,0 +1,1 @@
+"""Chats: requests to text models, and their answers as they arrive."""
