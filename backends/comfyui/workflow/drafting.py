@@ -99,6 +99,8 @@ def drafted(nodes: Graph, offered: JsonValue, chosen: Chosen) -> Draft:
     `offered` are the server's descriptions of node types, as far as they are known. Raises
     `BadModel` if an input that was chosen does not exist.
     """
+    for place in chosen.fixed:
+        _require(nodes, place)
     draft = _Drafting(dict(nodes), chosen.fixed, offered)
     draft.clear_marks()
     draft.save_something()

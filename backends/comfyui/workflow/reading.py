@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 
 from pydantic import JsonValue
 
@@ -56,12 +57,16 @@ def parse_workflow(text: str, *, name: str) -> Graph:
 
 
 def _data(text: str, name: str) -> dict[str, JsonValue]:
+    if not text.strip("\ufeff \t\r\n\0"):
+        raise BadModel(f"{name}: the file is empty")
     try:
         data: JsonValue = json.loads(text.removeprefix("\ufeff"))
     except json.JSONDecodeError as error:
         raise BadModel(f"{name}: not JSON ({error}){_hint(error)}") from None
     except (ValueError, RecursionError) as error:
         raise BadModel(f"{name}: not JSON ({error})") from None
+    if isinstance(data, list | str) and any(_graphs_in(data, _WRAPPED)):
+        return {"workflow": data}
     if not isinstance(data, dict) or not data:
         raise BadModel(f"{name}: not a workflow: an object with nodes is expected")
     return data
@@ -76,14 +81,19 @@ def _hint(error: json.JSONDecodeError) -> str:
         return ": JSON has no comments"
     if after.startswith(("}", "]")):
         return ": the comma before it is one too many"
+    if error.msg == "Extra data" or error.doc.lstrip().startswith("```"):
+        return ": the file may contain nothing beside the workflow"
     return ""
 
 
 def _graphs_in(data: JsonValue, levels: int) -> Iterator[dict[str, JsonValue]]:
-    """Yield the graphs in a value: objects with at least one node.
+    """Yield the graphs in a value: objects with at least one node, which may be written as a text.
 
     The editor's files may contain an old one, which is not what they show.
     """
+    if isinstance(data, str) and data.lstrip().startswith("{"):
+        with suppress(ValueError, RecursionError):
+            data = json.loads(data)
     if _is_editors(data):
         return
     if isinstance(data, dict) and any(_is_node(value) for value in data.values()):

@@ -24,6 +24,7 @@ from backends.comfyui.workflow.graph.analysis import (
     medium_of,
     rate_of,
     saves_in,
+    shows,
 )
 from backends.comfyui.workflow.graph.edits import needed_files
 from backends.comfyui.workflow.graph.nodes import (
@@ -226,6 +227,9 @@ def prepare(nodes: Graph, values: Mapping[str, JsonValue], *, name: str) -> Temp
         raise BadModel(
             f"{name}: no output node: no node such as SaveImage has a filename_prefix{_likely_save(nodes)}"
         )
+    if not shows(nodes, saves):
+        named = ", ".join(f"{key} ({nodes[key].class_type})" for key in saves)
+        raise BadModel(f"{name}: node {named}: what it saves is no image, video or sound")
     if "frames" in used and "fps" not in used and rate_of(nodes) is None:
         raise BadModel(f"{name}: {{{{frames}}}} needs {{{{fps}}}}, or a node that sets fps")
     medium, counted = medium_of(nodes, saves), taken(used)

@@ -218,6 +218,11 @@ def medium_of(nodes: Graph, saves: Collection[str]) -> Medium:
     return next((medium for medium in Medium if medium in made), Medium.IMAGE)
 
 
+def shows(nodes: Graph, saves: Collection[str]) -> bool:
+    """Return whether a chat can show anything of what is saved, unlike latents, texts and shapes."""
+    return any(_saved_by(nodes[key].class_type) for key in saves)
+
+
 def edits(nodes: Graph) -> bool:
     """Return whether a graph edits its images, rather than only starting from them.
 

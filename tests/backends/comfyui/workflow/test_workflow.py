@@ -185,7 +185,7 @@ def test_a_prompt_that_looks_like_a_placeholder_stays_text() -> None:
 
 
 NO_WORKFLOWS = (
-    ("", "not JSON"),
+    ("", "the file is empty"),
     ("{", "not JSON"),
     ("[" * 100_000, "not JSON"),
     ("[]", "not a workflow"),
