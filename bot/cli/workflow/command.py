@@ -23,16 +23,17 @@ from bot.cli.init.files import NewFile, is_there, write_all
 from bot.cli.init.terminal import InitFailed, Keyboard, NoQuestions, Terminal, ask_for
 from bot.cli.workflow import trial
 from bot.cli.workflow.entries import entry, with_model
+from bot.cli.workflow.exports import export_in
 from bot.config.config import Config
 from bot.config.loader import ConfigError, load, loaded, text_of
 from bot.config.values import Name
-from queueing.core.errors import BadModel
 
 FOLDER = "workflows"
 BROKEN = 2
 STOPPED = 130  # the shells' status for a program ended by Ctrl-C
 USUAL_NAME = "comfyui"  # of a server, as `usher init` names it
 _NAME = TypeAdapter(Name)
+_HALF = re.compile("[\ud800-\udfff]")  # of a character: no file can contain it unescaped
 _ODD = re.compile(r"[^a-z0-9._]+")
 
 
@@ -105,7 +106,7 @@ def add(options: AddOptions, terminal: Terminal, environ: Mapping[str, str] = os
     """Run the command and return the exit status. Raises `ConfigError` or `BadModel`."""
     config = _config(options, environ)
     _require_free_name(options, config)
-    before = read_export(_text(options.file), name=options.file.name)
+    before = read_export(export_in(options.file), name=options.file.name)
     servers = trial.servers_of(config)
     offered = process.run(trial.described_by(servers, before))
     draft = _decided(before, offered, options.chosen, terminal)
@@ -123,7 +124,7 @@ def add(options: AddOptions, terminal: Terminal, environ: Mapping[str, str] = os
 
 
 def _config(options: AddOptions, environ: Mapping[str, str]) -> Config | None:
-    if not options.config.is_file() and not options.write:
+    if not options.config.exists() and not options.write:
         return None
     return load(options.config, environ)
 
@@ -139,7 +140,7 @@ def _write_template(options: AddOptions, text: str, terminal: Terminal) -> None:
     """Write the template, unless the file is there with this very text."""
     target = options.config.absolute().parent / FOLDER / f"{options.name}.json"
     if is_there(target):
-        if target.is_file() and _text(target) == text:
+        if target.is_file() and export_in(target) == text:
             terminal.tell(f"{target} is there already")
             return
         raise ConfigError((f"{target} already exists and was not changed: choose another --name",))
@@ -149,15 +150,6 @@ def _write_template(options: AddOptions, text: str, terminal: Terminal) -> None:
         raise ConfigError((f"{target.parent} cannot be made: {error.strerror}",)) from None
     write_all([NewFile(path=target, text=text)])
     terminal.tell(f"Wrote {target}")
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise BadModel(f"{file.name}: not JSON: it is not UTF-8 text") from None
-    except OSError as error:
-        raise BadModel(f"{file}: cannot be read: {error.strerror}") from None
 
 
 # ---------------------------------------------------------------- the decision
@@ -211,7 +203,8 @@ def _show_difference(before: Graph, after: Graph, options: AddOptions, terminal:
 
 
 def _as_text(graph: Graph) -> str:
-    return json.dumps(as_export(graph), indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps(as_export(graph), indent=2, ensure_ascii=False) + "\n"
+    return _HALF.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
 
 
 # ---------------------------------------------------------------- the configuration
@@ -227,14 +220,19 @@ def _add_entry(
     usable = trial.usable(outcomes)
     backends = usable or tuple(each.backend for each in outcomes) or (USUAL_NAME,)
     workflow = f"{FOLDER}/{options.name}.json"
+    lines = f"\nmodels:\n{entry(options.name, backends, workflow)}"
     if options.write and not options.dry_run and usable:
-        _write_entry(options, backends, workflow, environ)
+        try:
+            _write_entry(options, backends, workflow, environ)
+        except ConfigError:
+            terminal.tell(f"Add this to {options.config}:\n{lines}")
+            raise
         terminal.tell(f"Added to {options.config}:")
     elif options.write and not usable:
         terminal.tell("Not added to the configuration, because no server accepts it:")
     else:
         terminal.tell(f"Add this to {options.config}, or use --write:")
-    terminal.tell(f"\nmodels:\n{entry(options.name, backends, workflow)}")
+    terminal.tell(lines)
 
 
 def _write_entry(

@@ -8,6 +8,7 @@ import yaml
 from bot.config.loader import ConfigError
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*")
+_COMMENT = re.compile(r"#.*")
 _WORDS = frozenset({"yes", "no", "on", "off", "true", "false", "null", "y", "n"})
 
 
@@ -84,7 +85,9 @@ def _in_braces(
 ) -> str:
     at = models.end_mark.index - 1
     before = text[:at].rstrip()
-    comma = "" if before.endswith((",", "{")) else ","
+    last = models.value[-1][1].end_mark.index if models.value else at
+    has_comma = "," in _COMMENT.sub("", text[last:at])
+    comma = "" if has_comma or not models.value else ","
     listed = ", ".join(map(_scalar, backends))
     added = f"{_scalar(name)}: {{backends: [{listed}], workflow: {_scalar(workflow)}}}"
     kept = text[len(before) : at]

@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import json
 import stat
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -371,6 +372,8 @@ def test_the_configuration_keeps_its_comments_and_rights(tmp_path: Path) -> None
         "models: {quick: {backends: [comfy], workflow: sdxl.json, values: {checkpoint: a}}}\n",
         "models: {quick: {backends: [comfy], workflow: sdxl.json, values: {checkpoint: a}},}\n",
         "models: {\n  quick: {backends: [comfy], workflow: sdxl.json, values: {checkpoint: a}}\n}\n",
+        "models: {\n  quick: {backends: [comfy], workflow: upscale.json},  # one, two\n}\n",
+        "models: {\n  quick: {backends: [comfy], workflow: upscale.json}  # one, two\n}\n",
         "models:\n      quick:\n        backends: [comfy]\n        workflow: upscale.json\n",
         "models:\n  quick:\n    backends:\n    - comfy\n    workflow: upscale.json\n# end",
         "models:\n  quick:\n    workflow: upscale.json\n    backends: [comfy]\nadmins: ['web:1']\n",
@@ -393,7 +396,9 @@ def test_every_way_to_write_models_takes_one_more(tmp_path: Path, more: str, end
     assert all(comment in after for comment in comments)
 
 
-def test_an_odd_configuration_is_left_to_the_operator(tmp_path: Path) -> None:
+def test_an_odd_configuration_is_left_to_the_operator(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A file would be changed in a way that nobody foresaw."""
     config = tmp_path / "config.yaml"
     comfy = f"{{vram: 1GB, backends: {{comfy: {{kind: comfyui, url: '{NOWHERE}'}}}}}}"
@@ -402,6 +407,60 @@ def test_an_odd_configuration_is_left_to_the_operator(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="add the lines by hand"):
         add(exported(tmp_path), config, "--write")
     assert config.read_text() == before
+    assert "workflow: workflows/foxes.json" in capsys.readouterr().out
+
+
+def test_half_a_character_is_kept_as_it_was_escaped(tmp_path: Path) -> None:
+    """The command would end in a traceback, with half a template."""
+    nodes = json.loads(json.dumps(EXPORT))
+    nodes["7"]["inputs"]["text"] = "bad \ud83d hands"
+    config = configured(tmp_path)
+    assert add(exported(tmp_path, nodes), config) == 0
+    assert written(config)["7"]["inputs"]["text"] == "{{negative:bad \ud83d hands}}"
+
+
+def test_a_folder_is_no_configuration(tmp_path: Path) -> None:
+    """The template would be written beside the folder that was named."""
+    with pytest.raises(ConfigError):
+        add(exported(tmp_path), tmp_path)
+    assert not (tmp_path.parent / "workflows").exists()
+
+
+PICTURE = b"\x89PNG\r\n\x1a\n"
+
+
+def chunk(kind: bytes, data: bytes) -> bytes:
+    return len(data).to_bytes(4) + kind + data + zlib.crc32(kind + data).to_bytes(4)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        json.dumps(EXPORT).encode("utf-16"),
+        json.dumps(EXPORT).encode("utf-8-sig"),
+        PICTURE + chunk(b"tEXt", b"prompt\0" + json.dumps(EXPORT).encode()),
+        PICTURE
+        + chunk(b"tEXt", b"workflow\0{}")
+        + chunk(b"iTXt", b"prompt\0\0\0\0\0" + json.dumps(EXPORT).encode()),
+    ],
+    ids=["PowerShell", "Notepad", "picture", "picture with any text"],
+)
+def test_files_in_which_workflows_are_passed_on_are_read(tmp_path: Path, content: bytes) -> None:
+    """People share the picture, and shells on Windows write another encoding."""
+    file = exported(tmp_path)
+    file.write_bytes(content)
+    config = configured(tmp_path)
+    assert add(file, config) == 0
+    assert written(config)["6"]["inputs"]["text"] == "{{prompt}}"
+
+
+@pytest.mark.parametrize("cut", [b"", b"\0", b"\xff\xff\xff\xfftEXtprompt", b"\0\0\0\0IEND"])
+def test_a_picture_without_a_workflow_says_so(tmp_path: Path, cut: bytes) -> None:
+    """It would be called a text with a wrong encoding."""
+    file = exported(tmp_path)
+    file.write_bytes(PICTURE + cut)
+    with pytest.raises(BadModel, match=r"contains no workflow|empty"):
+        add(file, configured(tmp_path))
 
 
 def test_the_command_line_reports_a_wrong_file_in_a_sentence(
