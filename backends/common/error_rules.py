@@ -8,7 +8,7 @@ server has its own table of rules.
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from pydantic import JsonValue
@@ -32,9 +32,9 @@ from queueing.core.errors import (
 
 CAUSE_LIMIT = 300  # characters of a server's message that reach the log
 REFUSED = problem(ProblemKind.REFUSED)
-OK, UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 200, 401, 403, 404
+OK, UNAUTHORIZED, UNPAID, FORBIDDEN, NOT_FOUND = 200, 401, 402, 403, 404
 NO_TIME, TOO_LARGE, TOO_MANY, BROKEN = 408, 413, 429, 500
-NOT_NOW = frozenset({423, 425, TOO_MANY})  # locked, too early
+NOT_NOW = frozenset({423, 425, TOO_MANY, 529})  # locked, too early, overloaded
 _PREFIXES = (  # prefixes that servers put before a library's own message
     "((llama runner process has terminated|error loading model|[a-z]+ execution error|runtimeerror"
     "|an error was encountered while running the model|(torch[.])?(cuda[.])?outofmemoryerror"
@@ -88,8 +88,23 @@ BY_CODE: Mapping[str, int] = {  # for servers that report an error in a response
 # Linear: an unclosed "{" matches to the end of the text, since a server may send 64 KB of them.
 _QUOTED = re.compile(r"""\{(?:.*\}|.*)|\[(?:.*\]|.*)|"[^"]*"|(?<!\w)'[^']*'(?!\w)""", re.DOTALL)
 OF_KEYS = frozenset({"invalid_api_key", "authentication_error"})
+_WRONG_KEY = ("(incorrect|invalid) api key.*", "api key (not valid|expired|is invalid).*")
+OF_CREDIT = frozenset(
+    {
+        "insufficient_quota",
+        "exceeded_current_quota_error",
+        "billing_not_active",
+        "billing_hard_limit_reached",
+    }
+)
+_NO_CREDIT = (
+    "insufficient (balance|credit|funds).*",
+    "your (credit|account) balance is .*",
+    "you exceeded your current quota, please check your plan and billing details.*",
+)
 INNER = ("error", "detail")
-NAMED = ("message", "msg", "error_id", "type", "code")
+_LABELS = ("error_id", "type", "code")
+NAMED = ("message", "msg", *_LABELS)
 CODED = ("code", "type", "error_id", "status")
 
 
@@ -146,18 +161,26 @@ def _judged(
     said = _ErrorText.of(body)
     cause = f"status {status}: {said.words[:CAUSE_LIMIT]!a}"
     status = said.meant(status)
-    if status == TOO_LARGE:
-        return Rejected(cause, problem=problem(ProblemKind.TOO_LARGE))
+    if final := _final(status, said):
+        return Rejected(cause, problem=problem(final))
     if status in NOT_NOW or (after_s is not None and status >= BROKEN):
         return Busy(cause, after_s=after_s)
     for rule in rules:
         if rule.matches(status, said):
             return rule.kind(cause, problem=rule.told)
-    if status == UNAUTHORIZED or said.codes & OF_KEYS:
+    if status == UNAUTHORIZED or said.codes & OF_KEYS or says(said.sentence, _WRONG_KEY):
         return KeyRefused(cause)
     if status < BROKEN and status not in NOBODYS:
         return Rejected(cause, problem=REFUSED)
     return UnknownFailure(cause)
+
+
+def _final(status: int, said: "_ErrorText") -> ProblemKind | None:
+    """Return what no retry and no rule changes."""
+    if status == TOO_LARGE:
+        return ProblemKind.TOO_LARGE
+    unpaid = status == UNPAID or said.codes & OF_CREDIT or says(said.sentence, _NO_CREDIT)
+    return ProblemKind.NO_CREDIT if unpaid else None
 
 
 def judged_answer(rules: Sequence[ErrorRule], error: HttpRefused | HttpFailed) -> BackendError:
@@ -221,18 +244,21 @@ class _ErrorText:
     def of(cls, body: JsonValue) -> "_ErrorText":
         told = _parsed(body)
         parts: list[str] = []
+        sentences: list[str] = []
         codes: set[str] = set()
         inner = told
         while isinstance(inner, dict):  # errors nest in `error` or `detail`, or have both
             fields = inner
             inner = next((v for key in INNER if (v := fields.get(key))), None)
             named = [*([inner] if isinstance(inner, str) else ()), *map(fields.get, NAMED)]
+            spoken = named[: -len(_LABELS)]
+            sentences += [part for part in spoken if isinstance(part, str) and part]
             parts += [str(part) for part in named if isinstance(part, str | int) and part]
             codes |= {
                 str(v).casefold() for key in CODED if isinstance(v := fields.get(key), str | int)
             }
         words = " ".join(parts) or (told if isinstance(told, str) else json.dumps(told))
-        sentence = (parts[0] if parts else words).casefold().strip()
+        sentence = next(iter((*sentences, *parts)), words).casefold().strip()
         own = _QUOTED.sub(" ", words).casefold()
         return cls(words=words, sentence=sentence, own=own, codes=frozenset(codes))
 
@@ -245,10 +271,11 @@ class _ErrorText:
 
 
 def _parsed(body: JsonValue) -> JsonValue:
-    if not isinstance(body, str) or not body.lstrip().startswith("{"):
-        return body
-    try:
-        parsed: JsonValue = json.loads(body)
-    except (ValueError, RecursionError):
-        return body
+    """Return a body as JSON if it is an object, also one in a list, as Gemini sends it."""
+    parsed = body
+    if isinstance(body, str) and body.lstrip().startswith(("{", "[")):
+        with suppress(ValueError, RecursionError):
+            parsed = json.loads(body)
+    if isinstance(parsed, list) and parsed and isinstance(parsed[0], dict):
+        return parsed[0]
     return parsed

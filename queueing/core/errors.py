@@ -65,6 +65,7 @@ class ProblemKind(StrEnum):
     NO_ROOM = "no_room"
     NOT_ON_REQUEST = "not_on_request"
     NO_KEY = "no_key"
+    NO_CREDIT = "no_credit"
     UNKNOWN_FIELD = "unknown_field"  # name
     NO_SUFFIX = "no_suffix"
     NO_COMPLETIONS = "no_completions"

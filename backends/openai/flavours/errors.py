@@ -236,6 +236,7 @@ RULES: Sequence[ErrorRule] = (
         kind=Busy,
         sentences=(
             "(the )?(server|model)( is)?( currently)? (busy|overloaded)[.;,]?( please try .*)?",
+            "service is too busy[.].*",  # DeepSeek
             "(the )?(server|model)( [^ ]+)? is ((currently|still) )?loading[.;,]?( please .*)?",
             "loading model[.]?",  # llama.cpp
         ),

@@ -15,7 +15,7 @@ OPERATORS = {
     ProblemKind.STEP_FAILED, ProblemKind.NO_IMAGE, ProblemKind.NO_RESULT, ProblemKind.KEPT_BACK, ProblemKind.MORE_RESULTS,
     ProblemKind.NEWEST_IMAGES,
     ProblemKind.UNHEARD, ProblemKind.NO_LISTENER, ProblemKind.NOT_ON_REQUEST,
-    ProblemKind.NO_KEY,
+    ProblemKind.NO_KEY, ProblemKind.NO_CREDIT,
 }  # fmt: skip
 """What a later request would meet again, until somebody changes something there."""
 ADMINS = {
