@@ -65,7 +65,7 @@ from queueing.core.specs import BackendSpec, ModelSpec
 FREE_S = 10.0
 DEAF = (
     "Its websocket cannot be opened, so messages show no progress and no previews, and results come"
-    " up to 2 s later: a proxy before it must pass on websockets at /ws."
+    " up to 2 s later: a proxy in front of it must pass on websockets at /ws."
 )
 NO_IMAGE = problem(ProblemKind.NO_IMAGE)
 NO_RESULT = problem(ProblemKind.NO_RESULT)
@@ -134,9 +134,9 @@ class ComfyUI(Backend):
         return self._templates(model).usual
 
     def remarks(self, model: ModelSpec) -> Sequence[str]:
-        """Return what is surprising about its templates, though they run.
+        """Return notes on a model's templates, which run but may surprise people.
 
-        After `verify`, this includes what the server's descriptions leave open.
+        After `verify`, these include what could not be checked.
         """
         own = [note for workflow in self._templates(model).all for note in remarks_on(workflow)]
         return [*own, *self._doubts.get(model.name, ())]

@@ -48,6 +48,6 @@ def chosen(field: str, asked: str, choices: Sequence[str]) -> str:
 
 
 def _plain(name: str) -> str:
-    """Return a name without what programs write in different ways."""
+    """Return a name in the form in which different programs' spellings are equal."""
     words = re.sub(r"\ba$", "ancestral", name.casefold().replace("++", "pp").strip())
     return re.sub(r"[^a-z0-9]", "", words)

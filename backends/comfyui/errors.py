@@ -139,7 +139,7 @@ def is_loader(workflow: Template, node_id: str) -> bool:
 
 
 def emptied(workflow: Template, ended: Ended) -> bool:
-    """Return whether a prompt's failure emptied the memory: on an OOM the server unloads all."""
+    """Return whether a failed prompt emptied the memory: after an OOM the server unloads all."""
     if ended.failure is None:
         return False
     error = failure(ended.failure, workflow)

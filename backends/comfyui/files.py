@@ -67,7 +67,7 @@ async def collected(
 
 
 def as_clear(output: Output, source: File) -> Output:
-    """Return an enlarged image with the transparent parts that its source has."""
+    """Return an enlarged image with the transparent parts of its source."""
     files = tuple(keeping_transparency(file, source) for file in output.files)
     return replace(output, files=files)
 

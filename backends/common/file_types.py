@@ -195,10 +195,10 @@ def _of_brand(data: bytes) -> str:
 
 
 def unread_image(data: bytes, name: str = "") -> str:
-    """Return what people call the format of an image that cannot be read; "" for other files.
+    """Return the common name of an unreadable image's format; "" for other files.
 
-    The name counts where the bytes say nothing, because a file that cannot be cleaned is stored
-    empty.
+    Uses the file's name if the bytes are inconclusive, because a file that cannot be cleaned is
+    stored empty.
     """
     mime = mime_of(data)
     if mime == "image/heic":

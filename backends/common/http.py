@@ -230,7 +230,7 @@ class Http:
     async def gone(self) -> None:
         """Wait until the server goes away, even if only briefly for a restart.
 
-        Through a proxy, waits for ever, because connections to the proxy outlive the server.
+        Never returns behind a proxy, because connections to the proxy outlive the server.
         """
         if self.proxy is not None:
             await asyncio.get_running_loop().create_future()

@@ -78,7 +78,7 @@ class ServerFlavour(Protocol[Model]):
         """Return the server's name and version, or None if it is not of this flavour."""
 
     async def admit(self, http: Http) -> None:
-        """Raise `KeyRefused` if the server refuses work for its key."""
+        """Raise `KeyRefused` if the server refuses work because of its key."""
 
     async def served(self, http: Http) -> tuple[Model, ...]:
         """Return the server's models. Must be cheap, because it is called often."""

@@ -1,8 +1,8 @@
-"""Which HTTP proxy a request goes through: one rule for chats, servers, webhooks and fetched files.
+"""Chooses the HTTP proxy of a request: one rule for chats, servers, webhooks and fetched files.
 
-Pure. Each client library has its own rule for the environment: some send even this machine's own
-servers through the proxy, some ignore it, some fail on values they cannot read. So all of them are
-told the proxy of each address, and none reads the environment.
+Pure. Each client library reads the environment by a different rule: some use the proxy even for
+servers on this machine, some ignore it, some fail on values that they cannot parse. So Usher gives
+each of them the proxy for an address, and none reads the environment.
 """
 
 import re
@@ -39,7 +39,7 @@ class Proxies:
     exceptions: tuple[str, ...] = ()
 
     def to(self, url: str) -> str | None:
-        """Return the proxy through which an address is reached, or None for none."""
+        """Return the proxy for an address, or None if it is reached directly."""
         try:
             parts = urlsplit(url)
             port = parts.port
@@ -67,7 +67,7 @@ def is_local(host: str) -> bool:
 
 
 def shown(proxy: str) -> str:
-    """Return a proxy's address as people may read it, without its password."""
+    """Return a proxy's address without its password."""
     parts = urlsplit(proxy)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
@@ -126,10 +126,10 @@ def exceptions(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _covers(entry: str, host: str, port: int) -> bool:
-    """Return whether an entry of NO_PROXY names a host.
+    """Return whether an entry of NO_PROXY matches a host.
 
-    It is `*`, a name (which includes the names below it), an address or a network. An entry that
-    cannot be read names nothing.
+    It is `*`, a name (which includes the names below it), an address or a network. An unreadable
+    entry matches nothing.
     """
     if entry == "*":
         return True

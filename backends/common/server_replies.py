@@ -66,10 +66,10 @@ async def ask(http: Http, path: str, record: type[Answer]) -> Answer | None:
 
 
 async def require_key(http: Http, path: str) -> None:
-    """Raise `KeyRefused` if a server refuses work at a path for its token.
+    """Raise `KeyRefused` if a server refuses work at a path because of its token.
 
-    Its messages are no list, so that no server can answer them or loads a model for them. Any other
-    outcome is no sign against the token.
+    The `messages` of the request are not a list, so no server answers it or loads a model for it.
+    Any other outcome says nothing about the token.
     """
     answer: JsonValue = None
     try:

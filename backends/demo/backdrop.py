@@ -1,4 +1,4 @@
-"""Draws what surrounds the things of a demo image: sky, hills, ground, stars, waves, grass."""
+"""Draws the surroundings of a demo image: sky, hills, ground, stars, waves, grass."""
 
 import math
 import random

@@ -1,6 +1,6 @@
-"""Decides what a demo image shows: reads the prompt's words and places what they name.
+"""Composes a demo image: reads the prompt's words and places the things that they name.
 
-The same prompt and seed give the same scene. What nobody has drawn stands on a wooden sign.
+The same prompt and seed give the same scene. A word without a drawing is written on a wooden sign.
 """
 
 import random
@@ -47,7 +47,7 @@ class Light(Enum):
 
 
 class Ground(Enum):
-    """What lies below the horizon."""
+    """The ground below the horizon."""
 
     MEADOW = auto()
     SEA = auto()
@@ -73,7 +73,7 @@ class Item:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scene:
-    """What an image shows, the farthest item first. `tint` is a colour asked for by itself."""
+    """The items of an image, the farthest first. `tint` is the first colour of the prompt."""
 
     light: Light
     ground: Ground
@@ -135,7 +135,7 @@ def _count(before: Sequence[str]) -> int:
 
 
 def _label(words: Sequence[str]) -> str:
-    """Return the longest word that means something, for a sign, or ""."""
+    """Return the longest meaningful word, for a sign, or ""."""
     telling = [word for word in words if word not in _FILLERS and word not in COLOUR_WORDS]
     return max(telling, key=len, default="")[:14]
 

@@ -1,6 +1,6 @@
 """Draws the flat shapes that the demo's images consist of.
 
-A shape lies in the coordinates of its thing: the thing stands on (0, 0), is about 1 high, and y
+A shape uses the coordinates of its thing, whose base is at (0, 0): the thing is about 1 high, and y
 points upwards. Its colour is a role ("main", "light", "dark") or a name of `COLOURS`.
 """
 

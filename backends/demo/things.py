@@ -26,8 +26,8 @@ class Place(Enum):
 class Thing:
     """A drawing; `height` is a share of the scene's height.
 
-    `seat` is where somebody sits in it, and how large compared with it: x, y and height in the
-    thing's own coordinates. `head` is where a hat goes.
+    `seat` is the place and size of a rider: x, y and height in the thing's own coordinates. `head`
+    is the place of a hat.
     """
 
     shapes: tuple[Shape, ...]

@@ -53,8 +53,8 @@ def memory_of(device: Path, meminfo: Path) -> tuple[int, int]:
 def sizes_mb(drm: Path, meminfo: Path) -> tuple[int, ...]:
     """Return the memory of each GPU in MB, up to the first that does not report it.
 
-    Beside a discrete GPU, an integrated one counts with its own memory only: nobody runs models on
-    it there.
+    If there is a discrete GPU, an integrated one counts only with its own memory, because nobody
+    runs models on it.
     """
     ours = devices(drm)
     alone = all(map(_is_integrated, ours))

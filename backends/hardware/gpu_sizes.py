@@ -1,4 +1,4 @@
-"""Compares sizes of GPUs: those measured, those configured, and those that servers report.
+"""Compares sizes of GPUs: measured, configured, and reported by servers.
 
 Servers and drivers report slightly less than a GPU's nominal size, each in its own way.
 """
@@ -33,14 +33,14 @@ def gpu_of_size(total_mb: int | None, sizes: Mapping[Gpu, int]) -> Gpu | None:
 
 
 def kept_back(host: HostSpec, total_mb: int) -> str:
-    """Return a remark if much less is configured than exists; otherwise ""."""
+    """Return a note if much less is configured than exists; otherwise ""."""
     if not exceeds(total_mb, host.vram_mb):
         return ""
     return f"; vram is set to {host.vram_mb} MB, the rest is left to other programs"
 
 
 def seen_by_server(catalog: Catalog, server: str, total_mb: int | None) -> str:
-    """Return a sentence if a server reports another GPU than it has in the configuration, or ""."""
+    """Return a sentence if a server reports a GPU other than the configured one, or ""."""
     host = catalog.hosts[catalog.host_of[server]]
     if total_mb is None or len(catalog.hosts_of[server]) > 1 or alike(host.vram_mb, total_mb):
         return ""  # on several GPUs, it is unknown which of them the figure describes

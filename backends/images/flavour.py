@@ -48,7 +48,7 @@ class ImageFlavour:
     note: ClassVar[str] = "It keeps its model loaded, so its memory is never free for other models."
 
     async def admit(self, http: Http) -> None:
-        """Accept the key, because no call tries it without work."""
+        """Accept the key, because every call that could test it would start work."""
 
     async def describe(self, http: Http) -> str | None:
         """Return "name version" if the server is of this flavour, or else None."""

@@ -347,7 +347,7 @@ class OpenAI(ServerBackend):
 
 
 def least_of(*told: int | None) -> int | None:
-    """Return the least number that is known, or None."""
+    """Return the smallest known number, or None."""
     return min((number for number in told if number), default=None)
 
 

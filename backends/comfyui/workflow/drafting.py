@@ -1,4 +1,4 @@
-"""Turns an exported workflow into a template: proposes placeholders and the nodes they need. Pure."""
+"""Turns an exported workflow into a template: adds placeholders and the nodes they need. Pure."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -40,7 +40,7 @@ _MEDIA: Mapping[str, tuple[str, Mapping[str, JsonValue]]] = {
     "audio": ("SaveAudioMP3", {"quality": "V0"}),
     "video": ("SaveVideo", {"format": "auto", "codec": "auto"}),
 }
-"""By the input of a saving node: ComfyUI's own node that saves the same."""
+"""ComfyUI's own saving nodes, by the name of the input that holds what they save."""
 
 _OTHER_LOADERS = frozenset(
     {
@@ -66,7 +66,7 @@ _SHOWN = 60  # characters of a value
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DraftChange:
-    """A change of one node, in words for the operator."""
+    """A change to one node, described for the operator."""
 
     node: str
     text: str
@@ -86,7 +86,7 @@ class Draft:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Chosen:
-    """What a person has decided: the inputs for texts, and inputs that stay as they are."""
+    """A person's choices: the inputs for texts, and the inputs that stay as they are."""
 
     prompt: InputPlace | None = None
     negative: InputPlace | None = None
@@ -94,7 +94,7 @@ class Chosen:
 
 
 def drafted(nodes: Graph, offered: JsonValue, chosen: Chosen) -> Draft:
-    """Return the template that a workflow makes. Placeholders that it already has stay.
+    """Return a workflow as a template. Keeps the placeholders that it already has.
 
     `offered` are the server's descriptions of node types, as far as they are known. Raises
     `BadModel` if an input that was chosen does not exist.
@@ -129,7 +129,7 @@ def _prompt(part: Graph, offered: JsonValue, chosen: Chosen) -> PromptChoice:
 
 def _require(part: Graph, place: InputPlace) -> None:
     if place.node not in part or place.name not in part[place.node].inputs:
-        raise BadModel(f"{place} is no input of a node that leads to what is saved")
+        raise BadModel(f"{place} is not an input of a node that leads to a saved file")
 
 
 def _texts(part: Graph, prompt: PromptChoice, chosen: Chosen) -> Iterator[tuple[InputPlace, str]]:
@@ -146,7 +146,7 @@ def _texts(part: Graph, prompt: PromptChoice, chosen: Chosen) -> Iterator[tuple[
 
 
 def _with_prompt(text: str) -> str:
-    """Return a text with the prompt in it: in the place of another program's mark, or of all."""
+    """Return a text with the prompt in place of another program's placeholder, or of all of it."""
     marked = _PROMPT_MARK.sub("{{prompt}}", text)
     if names_in(marked) == {PROMPT}:
         return marked
@@ -181,7 +181,7 @@ class _Drafting:
     changes: list[DraftChange] = field(default_factory=list)
 
     def put(self, found: Iterator[tuple[InputPlace, str]]) -> None:
-        """Put placeholders into inputs, unless a request could not have such a value."""
+        """Put placeholders into inputs whose present value a request could have."""
         wishes = dict(found)
         words = words_in(self.nodes)
         for place, text in wishes.items():
@@ -206,7 +206,7 @@ class _Drafting:
         return not found.keys() & set(NO_DEFAULT)
 
     def _is_choice(self, place: InputPlace, text: str) -> bool:
-        """Return whether the server takes only choices there, and no number or text of people."""
+        """Return whether the server accepts only its own choices for an input."""
         kind = input_of(self.offered, self.nodes[place.node].class_type, place.name)
         return choices_in(kind) is not None and not names_in(text) & _CHOICES
 
@@ -214,7 +214,7 @@ class _Drafting:
         self.changes.append(DraftChange(node=key, text=text))
 
     def clear_marks(self) -> None:
-        """Empty the texts that only say where another program puts the negative prompt."""
+        """Empty the texts that are only another program's placeholder for the negative prompt."""
         for key, node in list(self.nodes.items()):
             for name, value in node.inputs.items():
                 if isinstance(value, str) and _NEGATIVE_MARK.fullmatch(value):
@@ -222,7 +222,7 @@ class _Drafting:
                     self._tell(key, f"{name} = '' (was {_short(value)})")
 
     def save_something(self) -> None:
-        """Make nodes that save elsewhere, or only show, save files; only if nothing else does."""
+        """Replace nodes that save elsewhere or only preview with saving nodes, if nothing saves."""
         for pattern in (_SAVES, _SHOWS):
             if saves_in(self.nodes):
                 return
@@ -237,12 +237,12 @@ class _Drafting:
         own = "images" if kind == "SaveImage" else name
         inputs = {own: before.inputs[name], "filename_prefix": "usher", **settings}
         self.nodes[key] = replace(before, class_type=kind, inputs=inputs)
-        self._tell(key, f"is a {kind} (was {before.class_type}), which saves what it gets")
+        self._tell(key, f"is a {kind} (was {before.class_type}), so that the result is saved")
 
     def complete(self) -> None:
         """Set inputs that the server requires and the export lacks, as the editor does.
 
-        Versions add inputs, which have a default. A node pack's "Anything Everywhere" links a value
+        Newer versions add inputs with defaults. A node pack's "Anything Everywhere" links a value
         to every open input of its type.
         """
         changed = True
@@ -279,14 +279,14 @@ class _Drafting:
         return made[link[1]] if isinstance(made, list) and link[1] < len(made) else None
 
     def load_own_images(self) -> None:
-        """Make nodes that load images from elsewhere load those of requests."""
+        """Replace nodes that load images from elsewhere with nodes that load a request's images."""
         for key, node in self.nodes.items():
             if node.class_type in _OTHER_LOADERS:
                 self.nodes[key] = replace(node, class_type="LoadImage", inputs={"image": ""})
                 self._tell(key, f"is a LoadImage (was {node.class_type})")
 
     def mask_apart(self) -> None:
-        """Load a mask from its own file, where an image's transparency is the mask."""
+        """Load a mask from a separate file where an image's transparency was the mask."""
         saved = saved_part(self.nodes)
         if not samplers(saved):
             return
@@ -309,7 +309,7 @@ class _Drafting:
         )
 
     def add_rows(self) -> None:
-        """Give loaders with rows a row for the LoRAs of requests, beside those that stay."""
+        """Add a row for the LoRAs of requests to loaders with rows. Their other rows stay."""
         if "lora" in words_in(self.nodes):
             return
         for key, node in files.seen_by_samplers(saved_part(self.nodes)).items():
@@ -362,7 +362,7 @@ def _short(value: JsonValue) -> str:
 
 
 def shown_candidates(nodes: Graph, places: Sequence[InputPlace]) -> Sequence[str]:
-    """Return a line about each of some texts: where it is, its node, and how it begins."""
+    """Return a line for each text: its input, its node, and its beginning."""
     return [
         f"{place}  {nodes[place.node].title or nodes[place.node].class_type}:"
         f" {_short(value_at(nodes, place))}"

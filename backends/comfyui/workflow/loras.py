@@ -90,7 +90,7 @@ def _chained(nodes: Graph, key: str, loras: Sequence[LoraWeight]) -> Graph:
 
 
 def _weighed(node: Node, key: str, lora: LoraWeight) -> dict[str, JsonValue]:
-    """Return a loader's inputs with the LoRA's weight, which counts times its own strength."""
+    """Return a loader's inputs with the LoRA's weight, multiplied by its own strength."""
     filled = _filled(node, lora)
     if lora.weight != 1 and filled == _filled(node, LoraWeight(name=lora.name)):
         why = problem(ProblemKind.TAKES_NO, field="lora_weight")
@@ -123,13 +123,13 @@ def _with_weight(value: JsonValue, lora: LoraWeight) -> JsonValue:
 
 
 def _times(written: str, lora: LoraWeight) -> str:
-    """Return the weights in a tag, such as ":0.8:1", times that of the LoRA."""
+    """Return the weights in a tag, such as ":0.8:1", multiplied by that of the LoRA."""
     own = written or ":1"
     return re.sub(r"(?<=:)-?\d*\.?\d+", lambda number: f"{float(number[0]) * lora.weight:g}", own)
 
 
 def _beside(inputs: Mapping[str, JsonValue], name: str) -> list[str]:
-    """Return the inputs that may be strengths of the LoRA in this one; rows are numbered."""
+    """Return the inputs that may hold the strength of the LoRA in an input; rows are numbered."""
     row = _NUMBER.findall(name)
     return [each for each in inputs if not row or _NUMBER.findall(each) in (row, [])]
 

@@ -90,7 +90,7 @@ def input_files(workflow: Template, offered: JsonValue) -> Iterator[InputFile]:
 
 
 def doubts(workflow: Template, offered: JsonValue) -> Iterator[str]:
-    """Yield a note for each choice from an empty list, which the page of a node pack fills."""
+    """Yield a note for each choice from an empty list, which a node pack's page fills."""
     for key, name, value, kind in _unlisted(workflow, offered):
         kept = workflow.nodes[key].class_type
         if kept not in _FREE and not _takes_uploads(kind) and not choices_in(kind):
@@ -162,7 +162,7 @@ def _check_link(
     """Refuse a link that the server refuses: to nothing, or to a value of another type."""
     link = link_of(value)
     if link is None:
-        raise BadModel(f"{where}: a list is not a value, and {value} is no link")
+        raise BadModel(f"{where}: a list is not a value, and {value} is not a link")
     given = info_of(offered, nodes[link[0]].class_type).get("output")
     if not isinstance(given, list):
         return

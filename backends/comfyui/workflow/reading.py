@@ -1,4 +1,4 @@
-"""Reads workflow files: finds the graph in what programs wrap it in, and says what is wrong. Pure."""
+"""Reads workflow files: finds the graph inside other data and explains mistakes. Pure."""
 
 import json
 import re
@@ -32,7 +32,7 @@ _WRAPPED = 4  # levels of other data around a graph
 def parse_workflow(text: str, *, name: str) -> Graph:
     """Parse a workflow file and return its nodes. Raises `BadModel` naming file and node.
 
-    The graph may lie inside the body of a request to a server, or of a program around one.
+    The graph may be inside the body of a request to a server or to a program in front of one.
     """
     data = _data(text, name)
     body = next(_graphs_in(data, _WRAPPED), None)
@@ -73,14 +73,14 @@ def _data(text: str, name: str) -> dict[str, JsonValue]:
 
 
 def _hint(error: json.JSONDecodeError) -> str:
-    """Return what people often mean by what stands where the error is."""
+    """Return a hint if a common mistake is at the place of the error."""
     after = error.doc[error.pos :].lstrip()
     if found := _UNQUOTED.match(error.doc, max(error.pos - 1, 0)):
         return f': put the placeholder in quotes, as in "{found[0]}", also for a number'
     if after.startswith(("//", "/*", "#")):
         return ": JSON has no comments"
     if after.startswith(("}", "]")):
-        return ": the comma before it is one too many"
+        return ": remove the comma before it"
     if error.msg == "Extra data" or error.doc.lstrip().startswith("```"):
         return ": the file may contain nothing beside the workflow"
     return ""
@@ -89,7 +89,7 @@ def _hint(error: json.JSONDecodeError) -> str:
 def _graphs_in(data: JsonValue, levels: int) -> Iterator[dict[str, JsonValue]]:
     """Yield the graphs in a value: objects with at least one node, which may be written as a text.
 
-    The editor's files may contain an old one, which is not what they show.
+    Skips the editor's files, because the graph inside one may be older than the workflow.
     """
     if isinstance(data, str) and data.lstrip().startswith("{"):
         with suppress(ValueError, RecursionError):
@@ -109,7 +109,7 @@ def _is_node(value: JsonValue) -> bool:
 
 
 def _is_beside(key: str, value: JsonValue, *, has_nodes: bool) -> bool:
-    """Return whether a value is a comment or another program's settings beside the nodes."""
+    """Return whether a value is a comment or another program's settings between the nodes."""
     if isinstance(value, dict):
         return has_nodes and not value.keys() & {"class_type", "inputs"}
     return bool(_NOTE.match(key))
@@ -164,7 +164,7 @@ _USUAL = {
     "batch_size": 1,
     "batchsize": 1,
 }
-"""Usual values of what other programs replace by numbers, such as "%steps%"."""
+"""Usual values for other programs' placeholders for numbers, such as "%steps%"."""
 
 _ALIKE = (
     (re.compile(r"\{\{ *positive(_prompt)? *\}\}"), "{{prompt}}"),
@@ -175,10 +175,10 @@ _BRACES = re.compile(r"\{\{+|\}\}+")
 
 
 def read_export(text: str, *, name: str) -> Graph:
-    """Parse a workflow that no one has prepared for Usher. Raises `BadModel` like `parse_workflow`.
+    """Parse a workflow that was not made for Usher. Raises `BadModel` like `parse_workflow`.
 
-    Placeholders and words without quotes get them, double braces that are no placeholder come apart, and
-    another program's marks for numbers become usual numbers.
+    Puts missing quotes around placeholders and words, separates double braces that are no
+    placeholder, and replaces other programs' placeholders for numbers with usual numbers.
     """
     quoted = _BARE.sub(r' "\1"', _PLACEHOLDERS.sub(r' "\1"', text))
     try:
@@ -193,11 +193,11 @@ def read_export(text: str, *, name: str) -> Graph:
 
 
 def _numbered(text: str) -> str:
-    """Return a text with numbers and Usher's words for the marks of other programs."""
+    """Return a text with numbers and Usher's words in place of other programs' placeholders."""
     for mark, word in _ALIKE:
         text = mark.sub(word, text)
     for word in ("steps", "width", "height"):
-        if f"{{{{{word}:" not in text:  # a default would be given elsewhere
+        if f"{{{{{word}:" not in text:  # otherwise it has a default there
             text = re.sub(rf'"\{{\{{ *{word} *\}}\}}"', str(_USUAL[word]), text)
     return _MARKED.sub(lambda found: str(_USUAL[found[1].casefold()]), text)
 

@@ -277,11 +277,11 @@ def _likely_prompt(nodes: Graph) -> str:
 
 
 def _likely_save(nodes: Graph) -> str:
-    """Return a hint about a node that saves in another way, or only shows."""
+    """Return a hint about a node that saves in another way, or only previews."""
     found = next((k for k, n in nodes.items() if _SHOWS_OR_SAVES.search(n.class_type)), None)
     if found is None:
         return ""
-    return f"; put SaveImage in the place of node {found} ({nodes[found].class_type})"
+    return f"; replace node {found} ({nodes[found].class_type}) with SaveImage"
 
 
 def _check_placeholder(

@@ -9,7 +9,7 @@ import math
 from PIL import Image, ImageCms
 
 MAX_PIXELS = 50_000_000  # the largest photo a phone takes; Pillow alone allows three times as many
-_WHITES = (1.0, 255.0, 65535.0)  # what a number of an image can have at most
+_WHITES = (1.0, 255.0, 65535.0)  # the largest values of a channel
 DEEP = frozenset({"I;16", "I;16B", "I;16L", "I", "F"})
 """Pillow's modes of greys with 16 or more bits."""
 

@@ -78,7 +78,7 @@ class EventReader:
 
 
 def joined_events(data: str) -> list[str]:
-    """Return the texts of several events that a server has written as one; none if it has not."""
+    """Return the texts of several events that a server wrote as one; empty for a single event."""
     found: list[str] = []
     at, decoder = 0, json.JSONDecoder(strict=False)
     while data.startswith("{", at) and len(data) <= EVENT_LIMIT and len(found) < JOINED_MOST:

@@ -255,7 +255,7 @@ def compact(value: JsonValue) -> str:
 
 
 def _as_choices(event: Mapping[str, Any]) -> list[Object]:
-    """Return an event of Ollama's own form as OpenAI's choices; none for any other."""
+    """Return an event in Ollama's own form as OpenAI's choices; empty for other events."""
     if "done" not in event:
         return []
     told = {"content": event.get("response"), "thinking": event.get("thinking")}
@@ -272,7 +272,7 @@ def _usage(told: Mapping[str, Any]) -> Object:
 
 
 def _count(told: Any) -> int:
-    """Return a number of tokens; 0 for what is none."""
+    """Return a number of tokens; 0 for an invalid one."""
     return int(told) if isinstance(told, int | float) and 0 <= told < inf else 0
 
 

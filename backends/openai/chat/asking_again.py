@@ -1,11 +1,10 @@
-"""Asks a model again, without what its server has refused.
+"""Asks a model again, without the part of a request that its server has refused.
 
-- A model whose chat template has no system role is sent its system text before the question that it
-  belongs to.
-- A model that takes fewer images is sent the newest ones.
+- If a chat template has no system role, the system text is sent as part of its question.
+- If a model takes fewer images, only the newest ones are sent.
 
-Nothing else tells such models: servers list them like any other. Only an answer proves that the
-reason was the right one.
+Servers list such models like any other, so only a refusal reveals them. Only an answer to the
+second request confirms the reason.
 """
 
 import logging
@@ -35,7 +34,7 @@ class SystemTexts:
         self._known: set[str] = set()  # those that have answered
 
     async def answer(self, ask: Ask, question: CompletionCall) -> Output:
-        """Return the answer to a question, which is asked again if its system text is refused."""
+        """Return the answer to a question. Asks again if the system text is refused."""
         told = replace(question, body=without_system_role(question.body))
         if question.model_id in self._without or told.body == question.body:
             return await ask(told)
@@ -53,10 +52,10 @@ class SystemTexts:
         return output
 
     def remark(self, model_id: str) -> str:
-        """Return what is known of a model without a system role, or ""."""
+        """Return a note on a model without a system role, or ""."""
         if model_id not in self._without:
             return ""
-        return "has no system role, so its system text stands before each question"
+        return "has no system role, so its system text is sent with each question"
 
     def _is_of_template(self, error: UnknownFailure, question: CompletionCall) -> bool:
         """Return whether a failure without words may be a template's refusal."""
@@ -73,9 +72,9 @@ class ImageLimits:
         self._most: dict[str, int] = {}
 
     async def answer(self, ask: Ask, question: CompletionCall) -> Output:
-        """Return the answer to a question, which is asked again if it has too many images.
+        """Return the answer to a question. Asks again with fewer images if there are too many.
 
-        A program's images are all sent, so that the program learns of the limit.
+        A program's request keeps all its images, so that the program learns of the limit.
         """
         if question.passed_on:
             return await ask(question)
@@ -135,7 +134,7 @@ def _parts(message: JsonValue) -> list[JsonValue]:
 def without_system_role(body: dict[str, JsonValue]) -> dict[str, JsonValue]:
     """Return a request in which each system text stands before the next question.
 
-    A text that no question follows becomes one.
+    A system text without a following question becomes a question.
     """
     messages = body.get("messages")
     if not isinstance(messages, list):

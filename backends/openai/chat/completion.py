@@ -203,9 +203,9 @@ class CompletionCall:
     """A request to a model: its body, its path on the server, and the requested model name.
 
     `look_up` asks the server for the model again. `unopened` holds the models whose last answer had
-    reasoning without an opening mark. `context` is that of a server that leaves out what exceeds it.
-    With `passed_on`, the answer is for a program: it
-    is collected whole, each chunk is reported, and it may consist of tool calls alone.
+    reasoning without an opening mark. `context` is set for a server that silently cuts a longer
+    question. With `passed_on`, the answer is for a program: it is collected whole, each chunk is
+    reported, and it may consist of tool calls alone.
     """
 
     body: dict[str, JsonValue]
@@ -251,7 +251,7 @@ async def _stream(
 ) -> AnswerReader:
     """Read the answer. If the reader is `silent`, the stream broke off without an error.
 
-    A connection that breaks after the finish reason takes nothing away.
+    A connection that breaks after the finish reason is no error, because the answer is complete.
     """
     reader = _reader(question, flavour)
     opened = False
@@ -366,7 +366,7 @@ def _require_whole(reader: AnswerReader) -> None:
 
 
 def _require_read(reader: AnswerReader, question: CompletionCall) -> None:
-    """Raise an error for an answer to a question that its server has cut to fill its context."""
+    """Raise an error if the server cut the question to fit its context."""
     usage = reader.form.beside.get("usage")
     read = usage.get("prompt_tokens") if isinstance(usage, dict) else None
     if question.context and isinstance(read, int) and read >= question.context:

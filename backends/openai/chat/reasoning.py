@@ -75,7 +75,7 @@ _THINKS = (
     "用户",
     "嗯",
 )
-"""How models begin to reason, in lower case."""
+"""Phrases with which models begin to reason, in lower case."""
 _FILLERS = (
     "okay",
     "ok",
@@ -106,7 +106,7 @@ _BARE = re.compile(_BARE_START + r"(?=[A-Z])")
 
 
 class _Left(NamedTuple):
-    """What is left of a text: `closed` if a block of reasoning has ended in it.
+    """A text without its reasoning. `closed` means that a block of reasoning has ended in it.
 
     `unopened` means that the block has only a closing mark.
     """
@@ -120,9 +120,9 @@ def without_thoughts(content: str, *, over: bool = True, opened: bool = False) -
     """Return the answer without blocks of reasoning and without the marks that end a turn.
 
     Marks in code, inline or fenced, are part of the answer. `over` means that the text is complete.
-    Until then, text that may belong to a mark or a block is withheld: with `opened`, for a model
-    whose template opens a block, everything up to its closing mark. Without, a text that begins as
-    reasoning does.
+    Until then, text that may belong to a mark or a block is withheld. `opened` is for a model whose
+    template opens a block: everything up to the closing mark is withheld. Otherwise a text that
+    begins like reasoning is.
     """
     left = _without_blocks(_final_channel(content.lstrip(), over=over), over=over)
     if not over and not left.closed and (opened or _may_think(left.text)):
@@ -136,7 +136,7 @@ def opened_by_template(content: str) -> bool:
 
 
 def _may_think(text: str) -> bool:
-    """Return whether a text begins as reasoning does, or may do so with its next words."""
+    """Return whether a text begins like reasoning, or may do so with its next words."""
     begun = text[:80].lower()
     rest = _FILLED.sub("", begun, count=1)
     return any(rest.startswith(sign) for sign in _THINKS) or (

@@ -74,7 +74,7 @@ def merged(messages: Iterable[ChatMessage], system: str = "") -> tuple[ChatMessa
 
     There is at most one system message, at the beginning. User and assistant then alternate,
     beginning with the user. The templates of Gemma, Mistral and others reject anything else.
-    `asking_again` serves those that also reject a system message.
+    `asking_again` handles those that also reject a system message.
     """
     systems = [system] if system else []
     turns: list[ChatMessage] = []
@@ -123,9 +123,9 @@ def require_room(body: Mapping[str, JsonValue], context_tokens: int) -> None:
 
 
 def _least_tokens(text: str) -> int:
-    """Return how many tokens a text has at least.
+    """Return the least number of tokens that a text can have.
 
-    A token holds at most one word, or a few signs of a script without spaces.
+    A token holds at most one word, or a few characters of a script without spaces.
     """
     return len(text.split()) + len(_SPACED.sub("", text)) // SIGNS_PER_TOKEN
 

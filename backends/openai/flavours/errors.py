@@ -159,7 +159,7 @@ _MOST = re.compile(
 
 
 def images_at_most(error: BackendError) -> int:
-    """Return how many images a server takes by its refusal, or 1 if it does not say."""
+    """Return the limit of images that a refusal names, or 1 if it names none."""
     found = _MOST.search(words_of(error.answer).casefold())
     return max(1, int(found[1])) if found else 1
 

@@ -135,7 +135,7 @@ class Flavour:
     nameless: ClassVar[bool] = False  # has one model and ignores the model name in a request
     # whether an answer that another request interrupts ends without a finish reason
     interrupts: ClassVar[bool] = False
-    # whether it leaves out what exceeds its context, without an error
+    # whether it silently cuts what exceeds its context
     cuts: ClassVar[bool] = False
     # its speech calls
     sounds: ClassVar[AudioForm] = AudioForm()

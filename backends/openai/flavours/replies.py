@@ -51,7 +51,7 @@ class Listed(ServerReply):
 
     @property
     def context(self) -> int | None:
-        """The context in tokens, if the server tells it."""
+        """The context in tokens, if the server reports it."""
         return self.max_model_len or self.context_length or self.meta.n_ctx
 
 

@@ -50,7 +50,7 @@ class AddOptions:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Run the command. Failures are reported in one sentence or two."""
+    """Run the command. Prints a failure in one or two sentences."""
     logs.set_up(level="error")
     terminal = Keyboard() if sys.stdin.isatty() else NoQuestions()
     try:
@@ -137,17 +137,17 @@ def _require_free_name(options: AddOptions, config: Config | None) -> None:
 
 
 def _write_template(options: AddOptions, text: str, terminal: Terminal) -> None:
-    """Write the template, unless the file is there with this very text."""
+    """Write the template, unless the file already has this text."""
     target = options.config.absolute().parent / FOLDER / f"{options.name}.json"
     if is_there(target):
         if target.is_file() and export_in(target) == text:
-            terminal.tell(f"{target} is there already")
+            terminal.tell(f"{target} already holds this template")
             return
         raise ConfigError((f"{target} already exists and was not changed: choose another --name",))
     try:
         target.parent.mkdir(exist_ok=True)
     except OSError as error:
-        raise ConfigError((f"{target.parent} cannot be made: {error.strerror}",)) from None
+        raise ConfigError((f"{target.parent} cannot be created: {error.strerror}",)) from None
     write_all([NewFile(path=target, text=text)])
     terminal.tell(f"Wrote {target}")
 

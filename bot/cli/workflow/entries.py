@@ -29,14 +29,14 @@ def with_model(text: str, name: str, backends: tuple[str, ...], workflow: str) -
     """
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     if not isinstance(root, yaml.MappingNode) or root.flow_style:
-        raise _unusual("it is not one setting a line")
+        raise _unusual("it does not have one setting per line")
     found = next((pair for pair in root.value if pair[0].value == "models"), None)
     added = entry(name, backends, workflow)
     if found is None:
         return _inserted(text, _last_line(root), f"\nmodels:\n{added}")
     key, models = found
     if models.start_mark.index < key.end_mark.index:
-        raise _unusual("`models` refers to another place of the file")
+        raise _unusual("`models` refers to another place in the file")
     if not isinstance(models, yaml.MappingNode):
         if models.value:
             raise _unusual("`models` is not a group")

@@ -19,7 +19,7 @@ _KIND = "comfyui"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
-    """What a server says of a template: `refused` is empty if it accepts it."""
+    """A server's verdict on a template: `refused` is the reason, or empty if it accepts it."""
 
     backend: str
     refused: str = ""
@@ -47,7 +47,7 @@ async def described_by(servers: Sequence[BackendSpec], graph: Graph) -> dict[str
 
 
 async def tried(servers: Sequence[BackendSpec], template: Template) -> Sequence[Outcome]:
-    """Return what each server says of a template."""
+    """Return each server's verdict on a template."""
     return [await _outcome(spec, template) for spec in servers]
 
 
@@ -65,7 +65,7 @@ async def _outcome(spec: BackendSpec, template: Template) -> Outcome:
 
 
 def usable(outcomes: Sequence[Outcome]) -> tuple[str, ...]:
-    """Return the servers that accept the template; of unreachable ones nothing is known."""
+    """Return the servers that accept the template, and those that could not be reached."""
     return tuple(each.backend for each in outcomes if not each.refused or not each.reached)
 
 

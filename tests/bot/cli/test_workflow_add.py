@@ -162,7 +162,7 @@ def test_the_same_again_finds_its_file(tmp_path: Path, capsys: pytest.CaptureFix
     file, config = exported(tmp_path), configured(tmp_path)
     add(file, config)
     assert add(file, config, "--write") == 0
-    assert "foxes.json is there already" in capsys.readouterr().out
+    assert "foxes.json already holds this template" in capsys.readouterr().out
     assert [*load(config, {}).models] == ["foxes"]
 
 
@@ -269,7 +269,7 @@ def test_an_input_may_stay_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize("place", ["60.text", "6.words"])
 def test_an_input_that_is_not_there_is_named(tmp_path: Path, place: str) -> None:
     """A slip of the pen would give a model without a prompt."""
-    with pytest.raises(BadModel, match=f"{place} is no input"):
+    with pytest.raises(BadModel, match=f"{place} is not an input"):
         add(exported(tmp_path), configured(tmp_path), "--prompt", place)
 
 

@@ -32,7 +32,7 @@ _NAMED_BY_USHER = "filename_prefix"  # ComfyUI itself reads %width% there
 
 
 def hint_of(graph: Graph) -> str:
-    """Return which other program's placeholder stands where `{{prompt}}` could, or ""."""
+    """Return another program's placeholder that could be `{{prompt}}`, or ""."""
     found = list(_found_in(graph))
     best = next((each for each in found if each[2] == "prompt"), found[0] if found else None)
     return "" if best is None else f"; {_replaced(graph, *best)}"
@@ -47,7 +47,7 @@ def whole_values(graph: Graph) -> Iterator[tuple[str, str]]:
 
 
 def _found_in(graph: Graph) -> Iterator[tuple[str, str, str]]:
-    """Yield the placeholders of other programs: their node, as written, and the word of ours."""
+    """Yield other programs' placeholders: the node, the text as written, and our name for it."""
     for key, node in graph.items():
         for text in texts_in(node.inputs):
             for found in _PLACEHOLDER.finditer(text):

@@ -74,7 +74,7 @@ def samplers(graph: Graph) -> Sequence[str]:
 
 
 def first_samplers(graph: Graph) -> Sequence[str]:
-    """Return the samplers that continue no other one's result."""
+    """Return the samplers that do not continue another one's result."""
     found = set(samplers(graph))
     return [key for key in samplers(graph) if not upstream_of(graph, key) & found]
 
@@ -100,7 +100,7 @@ def texts_behind(graph: Graph, sampler: str, role: str) -> Sequence[Sequence[Inp
 
 
 class _TextWalk:
-    """The way from a sampler's input to the texts of one role."""
+    """The path from a sampler's input to the texts of one role."""
 
     def __init__(self, graph: Graph, role: str) -> None:
         self._graph = graph
@@ -171,7 +171,7 @@ def _for_role(names: Sequence[str], role: str) -> Sequence[str]:
 
 
 def _passing(node: Node, role: str) -> Sequence[str]:
-    """Return the inputs through which a node passes the guidance of a role on."""
+    """Return the inputs from which a node passes on the guidance of a role."""
     if link_of(node.inputs.get(role)):
         return [role]
     names = [name for name, value in node.inputs.items() if link_of(value)]
@@ -259,7 +259,7 @@ def nearest(graph: Graph, key: str, starts: Sequence[str], wanted: Sequence[str]
 
 
 def _leads(name: str, starts: Sequence[str]) -> bool:
-    """Return whether an input continues a way that began at these inputs."""
+    """Return whether an input continues a path that began at these inputs."""
     if "sigmas" in starts:
         return name == "sigmas"
     if "guider" in starts or POSITIVE in starts:
@@ -268,7 +268,7 @@ def _leads(name: str, starts: Sequence[str]) -> bool:
 
 
 def drawn_inputs(node: Node) -> Sequence[str]:
-    """Return the inputs of a sampler that take what it starts from."""
+    """Return the inputs of a sampler for the latent that it starts from."""
     return [name for name, value in node.inputs.items() if link_of(value) and _DRAWN.search(name)]
 
 

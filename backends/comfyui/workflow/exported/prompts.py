@@ -1,4 +1,4 @@
-"""Finds the prompt and the negative prompt of an exported workflow, or says what is unsure. Pure."""
+"""Finds the prompt and the negative prompt of an exported workflow, or the candidates. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ _NO_TEXT = re.compile(r"show|display|preview|save|note|debug|compare|load", re.I
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PromptChoice:
-    """The inputs for one text. If `places` is empty, it is one of the `candidates`, or there is none."""
+    """The inputs for one text. If `places` is empty, one of the `candidates` may be the text."""
 
     places: tuple[InputPlace, ...] = ()
     candidates: tuple[InputPlace, ...] = ()
@@ -55,7 +55,7 @@ def prompt_in(graph: Graph, offered: JsonValue = None) -> PromptChoice:
 
 
 def negative_in(graph: Graph, prompt: Sequence[InputPlace]) -> tuple[InputPlace, ...]:
-    """Return the inputs that hold the negative prompt, with one text.
+    """Return the inputs that hold the negative prompt, all with the same text.
 
     At a guidance of 1 a negative prompt has no effect.
     """
@@ -103,7 +103,7 @@ def _picked(graph: Graph, group: Sequence[InputPlace]) -> Sequence[InputPlace]:
 
 
 def _are_one(graph: Graph, places: Sequence[InputPlace]) -> bool:
-    """Return whether these inputs hold one text, as those of a wildcard processor do."""
+    """Return whether these inputs hold the same text, as those of a wildcard processor do."""
     one_node = len({place.node for place in places}) == 1
     return len({_text(graph, place) for place in places}) == 1 and (
         one_node or bool(_spoken(graph, places))
@@ -151,6 +151,6 @@ def _free_texts(graph: Graph, offered: JsonValue) -> Sequence[InputPlace]:
 
 
 def _long_texts(node: Node, offered: JsonValue) -> Sequence[str]:
-    """Return the inputs for texts of several lines, according to the server."""
+    """Return the inputs that the server describes as texts of several lines."""
     kinds = {name: input_of(offered, node.class_type, name) for name in node.inputs}
     return [name for name, kind in kinds.items() if rules_in(kind).get("multiline")]

@@ -1,6 +1,6 @@
 """Finds which numbers and choices of an exported workflow become placeholders. Pure.
 
-Each function yields inputs with the placeholder for each, and leaves out whatever is unsure.
+Each function yields inputs with their placeholders, and leaves out whatever is unclear.
 """
 
 import re
@@ -33,13 +33,13 @@ _METHODS = (("sampler", "sampler_name", "sampler"), ("scheduler", "scheduler", "
 """Placeholders, the inputs that hold them, and the link of a sampler to a node with that input."""
 
 _USUAL_METHOD = {"sampler": "euler", "scheduler": "normal"}
-_STEPS, _GUIDANCE, _SIDE = 20, 7, 1024  # where another program sets them
+_STEPS, _GUIDANCE, _SIDE = 20, 7, 1024  # another program's placeholder
 _TINY = 1e-6
 _SECONDS = re.compile(r"\bseconds\b|\bduration\b", re.IGNORECASE)
 
 
 def seeds(graph: Graph) -> Found:
-    """Yield every seed, also where another program puts it in the place of a text."""
+    """Yield every seed, including texts that are another program's placeholder for it."""
     for key, node in graph.items():
         for name in _SEEDS:
             if place := number_place(graph, key, name):
@@ -49,7 +49,7 @@ def seeds(graph: Graph) -> Found:
 
 
 def sizes(graph: Graph, medium: Medium) -> Found:
-    """Yield width and height of what is drawn, and the number of images."""
+    """Yield the width and height of the result, and the number of images."""
     for key in first_samplers(graph):
         for names in _SIDES:
             sized = nearest(graph, key, drawn_inputs(graph[key]), names)
@@ -147,14 +147,14 @@ def methods(graph: Graph) -> Found:
 
 
 def _method_of(graph: Graph, sampler: str, name: str, start: str) -> InputPlace | None:
-    """Return where a sampler's method is chosen, in itself or in a node of its own."""
+    """Return the input that chooses a sampler's method, in the sampler or in a separate node."""
     key = sampler if name in graph[sampler].inputs else nearest(graph, sampler, [start], [name])
     chosen = key is not None and isinstance(graph[key].inputs[name], str)
     return InputPlace(node=key, name=name) if key is not None and chosen else None
 
 
 def guidance(graph: Graph) -> Found:
-    """Yield the guidance, unless it is 1, at which models without guidance run."""
+    """Yield the guidance, unless it is 1, the value for models without guidance."""
     for key in first_samplers(graph):
         place = guidance_of(graph, key)
         if place and not is_one(value := value_at(graph, place)):
@@ -174,7 +174,7 @@ def guidance(graph: Graph) -> Found:
 
 
 def is_one(value: JsonValue) -> bool:
-    """Return whether a number is 1 but for the way the editor stores it."""
+    """Return whether a number is 1, apart from the rounding of the editor."""
     return isinstance(value, int | float) and abs(value - 1) < _TINY
 
 
@@ -191,7 +191,7 @@ def guidance_of(graph: Graph, sampler: str) -> InputPlace | None:
 
 
 def frames(graph: Graph) -> Found:
-    """Yield the length of a video in frames, and its rate if a node of its own sets it."""
+    """Yield the length of a video in frames, and its rate if a separate node sets it."""
     if any(_seconds(graph)):
         yield from _seconds(graph)
         return
@@ -232,7 +232,7 @@ def _seconds(graph: Graph) -> Found:
 
 
 def length(graph: Graph) -> Found:
-    """Yield the length of music in seconds, and its words."""
+    """Yield the length of music in seconds, and its lyrics."""
     for key, node in graph.items():
         if isinstance(node.inputs.get("lyrics"), str):
             yield InputPlace(node=key, name="lyrics"), "{{lyrics:[Instrumental]}}"

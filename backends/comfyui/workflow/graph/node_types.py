@@ -55,7 +55,7 @@ def limits_in(kind: JsonValue) -> NumberRange | None:
 
 
 def rules_in(kind: JsonValue) -> Mapping[str, JsonValue]:
-    """Return what a server says of an input besides its type."""
+    """Return a server's description of an input, apart from its type."""
     match kind:
         case [_, dict(rules), *_]:
             return rules
