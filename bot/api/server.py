@@ -226,6 +226,7 @@ class ApiServer:
             self.connected.clear()
             self._runs.close()
             await listener.close()
+            await self._attendance.close()
 
     async def _listen(self, listener: Listener) -> None:
         host = self._settings.host

@@ -1,8 +1,10 @@
 """Tracks which jobs have a caller, and which lost theirs before the whole answer was sent.
 
-Before the end of an answer is sent, the database records that the caller gets it. After that, no
-other call can receive the answer, even through another process or after a crash. Several processes
-may serve the API. Each knows its own calls, and reports lost callers to the others.
+Before the end of an answer is sent, the database records that the caller gets it, and afterwards
+that it was sent. While the process lives, no other call can receive the answer. If the process dies
+between the two records, nobody knows whether the answer arrived. A retry then receives it, but only
+if no other job can be the retry's own. Several processes may serve the API. Each knows its own
+calls, and reports lost callers to the others.
 
 By default, the process that accepted a job attends to it. Only when the caller has left or was
 answered does that process write a database row. A process counts as alive while its session with
@@ -53,7 +55,8 @@ async def seen_through(step: Coroutine[Any, Any, T]) -> T:
         return work.result()
 
 
-_HERE, _LEFT, _GIVEN_UP, _ANSWERED, _TAKEN = "here", "left", "given up", "answered", "taken"
+_HERE, _LEFT, _GIVEN_UP, _TAKEN = "here", "left", "given up", "taken"
+_ANSWERING, _ANSWERED = "answering", "answered"
 _FOR_GOOD = frozenset({_GIVEN_UP, _ANSWERED})
 
 
@@ -84,20 +87,21 @@ class StoredAttendance:
 
         await self._database.write(change)
 
-    async def take_over(self, job_id: int, accepted_by: str) -> bool:
+    async def take_over(self, job_id: int, accepted_by: str, *, in_doubt: bool = False) -> bool:
         """Attend to a job without a caller. Returns False if it has one or is settled.
 
         If several processes try at once, one succeeds. A job is settled once its caller was
-        answered, or once it was given up.
+        answered, or once it was given up. With `in_doubt`, a job is not settled if the process that
+        answered ended before it recorded that the answer was sent.
         """
         living = await self._living()
 
         def change(connection: Connection) -> bool:
             states = _states(connection, job_id, accepted_by)
-            if not _FOR_GOOD.isdisjoint(states.values()) or _attending(states, living):
+            if not _is_free(states, living, in_doubt=in_doubt):
                 return False
             for run, state in states.items():
-                if state == _HERE:
+                if state in {_HERE, _ANSWERING}:
                     _note(connection, job_id, run, _TAKEN)
             _note(connection, job_id, self.run, _HERE)
             return True
@@ -107,7 +111,8 @@ class StoredAttendance:
     async def answer(self, accepted_by: Mapping[int, str]) -> bool:
         """Record that the jobs' callers get their answers. Returns False if one was taken over.
 
-        `accepted_by` maps each job to the process that accepted it.
+        `accepted_by` maps each job to the process that accepted it. Call `confirm` once the answers
+        are sent.
         """
 
         def change(connection: Connection) -> bool:
@@ -115,10 +120,21 @@ class StoredAttendance:
                 if _states(connection, job_id, run).get(self.run) == _TAKEN:
                     return False
             for job_id in accepted_by:
-                _note(connection, job_id, self.run, _ANSWERED)
+                _note(connection, job_id, self.run, _ANSWERING)
             return True
 
         return await self._database.write(change)
+
+    async def confirm(self, job_ids: Collection[int]) -> None:
+        """Record that the answers of these jobs were sent."""
+
+        def change(connection: Connection) -> None:
+            connection.execute(connection.statements.turn, (sql.ATTENDING,))
+            for job_id in job_ids:
+                changed = (_ANSWERED, job_id, self.run, _ANSWERING)
+                connection.execute(sql.CHANGE_ATTENDANCE, changed)
+
+        await self._database.write(change)
 
     async def give_up(self, job_id: int, accepted_by: str) -> bool:
         """Stop attending to a job.
@@ -154,6 +170,13 @@ def _attending(states: Mapping[str, str], living: Collection[str]) -> set[str]:
     return {run for run, state in states.items() if state == _HERE and run in living}
 
 
+def _is_free(states: Mapping[str, str], living: Collection[str], *, in_doubt: bool) -> bool:
+    if not _FOR_GOOD.isdisjoint(states.values()) or _attending(states, living):
+        return False
+    answering = {run for run, state in states.items() if state == _ANSWERING}
+    return not answering or (in_doubt and answering.isdisjoint(living))
+
+
 def _note(connection: Connection, job_id: int, run: str, state: str) -> None:
     connection.execute(sql.NOTE_ATTENDANCE, (run, state, job_id))
 
@@ -164,6 +187,8 @@ MOST_LOST = 10_000
 """How many lost jobs to remember. The oldest are forgotten first."""
 SHOW_EVERY_S = 2.0
 """How often a process with open calls shows the others that it is alive, in seconds."""
+CLOSES_WITHIN_S = 0.5
+"""How long the last report of a process that stops may take, in seconds."""
 
 
 @dataclass(eq=False, slots=True)
@@ -171,11 +196,12 @@ class Attended:
     """An open call and its jobs. `answered` is set once the response is written.
 
     `repeatable` maps the jobs that a repeated call could take over to the processes that accepted
-    them. It is emptied once the answer is recorded.
+    them. Once the answer is recorded, they move to `recorded`.
     """
 
     jobs: set[int] = field(default_factory=set)
     repeatable: dict[int, str] = field(default_factory=dict)
+    recorded: dict[int, str] = field(default_factory=dict)
     answered: bool = False
 
 
@@ -197,6 +223,7 @@ class Attendance:
         self._lost: dict[int, None] = {}  # used as an ordered set
         self._cut: dict[int, None] = {}
         self._unreported: dict[int, None] = {}  # lost, but not yet reported to the other processes
+        self._sent: dict[int, None] = {}  # answered, but not yet confirmed in the database
         self._news = asyncio.Event()
         self._ended = asyncio.Event()  # replaced whenever a call ends
         self._reporting = asyncio.Lock()
@@ -213,6 +240,15 @@ class Attendance:
             if not self._shared.alone:
                 tasks.create_task(self._keep_showing())
 
+    async def close(self) -> None:
+        """Report, once all calls have ended, what `run` has not reported."""
+        try:
+            async with timeout(CLOSES_WITHIN_S):
+                await self._confirm()
+                await self._report()
+        except (StoreError, TimeoutError) as error:
+            log.warning("cannot record which of the last calls were answered: %r", error)
+
     @contextmanager
     def call(self, request: web.Request) -> Iterator[Attended]:
         """Track the call of a request. If it ends without an answer, its jobs are lost."""
@@ -223,7 +259,9 @@ class Attendance:
             yield call
         finally:
             self._calls.discard(call)
-            if not call.answered:
+            if call.answered:
+                self._sent |= dict.fromkeys(call.recorded)
+            else:
                 self._lost |= dict.fromkeys(call.jobs)
             self._lose([each for each in call.jobs if each in self._lost])
             self._ended.set()
@@ -241,9 +279,10 @@ class Attendance:
             await self._report()
             await self._shared.come(job.id)
 
-    async def take_over(self, request: web.Request, job: Job) -> bool:
+    async def take_over(self, request: web.Request, job: Job, *, in_doubt: bool = False) -> bool:
         """Attend to a job that lost its caller. Returns False if it has one or is settled.
 
+        With `in_doubt`, also attends to a job whose answer may have been sent before a crash.
         Raises `StoreError`.
         """
         call = request.get(_CALL)
@@ -257,7 +296,8 @@ class Attendance:
             await self._report()
             # Not interruptible: if the caller hung up halfway, the database would assign the job to
             # a lost call, and no retry could take it over.
-            taken = await seen_through(self._shared.take_over(job.id, accepted_by(job)))
+            taking = self._shared.take_over(job.id, accepted_by(job), in_doubt=in_doubt)
+            taken = await seen_through(taking)
         finally:
             if not taken and call is not None:
                 call.jobs.discard(job.id)
@@ -278,6 +318,7 @@ class Attendance:
         await self._report()
         if not await self._shared.answer(call.repeatable):
             raise _taken_over()
+        call.recorded |= call.repeatable
         call.repeatable = {}
 
     def cut(self, request: web.Request) -> None:
@@ -329,7 +370,7 @@ class Attendance:
         self._unreported |= dict.fromkeys(each for each in jobs if each not in held)
         while len(self._lost) > MOST_LOST:
             del self._lost[next(iter(self._lost))]
-        if self._unreported:
+        if self._unreported or self._sent:
             self._news.set()
 
     async def _keep_reporting(self) -> None:
@@ -337,9 +378,10 @@ class Attendance:
             await self._news.wait()
             self._news.clear()
             try:
+                await self._confirm()
                 await self._report()
             except StoreError as error:
-                log.warning("cannot record which jobs lost their callers: %s", error)
+                log.warning("cannot record which jobs were answered or lost: %s", error)
                 await asyncio.sleep(SHOW_EVERY_S)
                 self._news.set()
 
@@ -354,6 +396,17 @@ class Attendance:
             except BaseException:
                 self._unreported = unreported | self._unreported
                 raise
+
+    async def _confirm(self) -> None:
+        """Record which answers were sent. Raises `StoreError`."""
+        sent, self._sent = self._sent, {}
+        if not sent:
+            return
+        try:
+            await self._shared.confirm(tuple(sent))
+        except BaseException:
+            self._sent = sent | self._sent
+            raise
 
     async def _keep_showing(self) -> None:
         while True:

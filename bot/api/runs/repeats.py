@@ -97,15 +97,16 @@ class Repeats:
         if found := await self._first_free(request, same):
             return found
         # One of these calls may have hung up without being noticed yet.
-        if await self.attendance.deserted([job for job, _ in held], within_s=UNSEEN_S):
-            return await self._first_free(request, held)
-        return None
+        deserted = await self.attendance.deserted([job for job, _ in held], within_s=UNSEEN_S)
+        if deserted and (found := await self._first_free(request, held)):
+            return found
+        return await self._first_free(request, same, in_doubt=True)
 
     async def _first_free(
-        self, request: web.Request, jobs: Sequence[tuple[Job, str]]
+        self, request: web.Request, jobs: Sequence[tuple[Job, str]], *, in_doubt: bool = False
     ) -> str | None:
         for job, key in jobs:
-            if await self.attendance.take_over(request, job):
+            if await self.attendance.take_over(request, job, in_doubt=in_doubt):
                 return key
         return None
 

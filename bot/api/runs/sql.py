@@ -8,3 +8,4 @@ NOTE_ATTENDANCE = (
     " FROM jobs WHERE id = ?"
     " ON CONFLICT (job_id, run) DO UPDATE SET state = excluded.state"
 )
+CHANGE_ATTENDANCE = "UPDATE attendance SET state = ? WHERE job_id = ? AND run = ? AND state = ?"

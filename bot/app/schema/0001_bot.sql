@@ -207,10 +207,12 @@ CREATE TABLE link_ends (
 
 -- Which process has an open call for a job. An SDK's retry may only take over a job that has no
 -- caller and whose answer was not sent. Without a row, it is the process that accepted the job.
+-- 'answering' becomes 'answered' once the answer is sent; a crash between them leaves it in doubt.
 CREATE TABLE attendance (
     job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
     run TEXT NOT NULL,
-    state TEXT NOT NULL CHECK (state IN ('here', 'left', 'given up', 'answered', 'taken')),
+    state TEXT NOT NULL
+        CHECK (state IN ('here', 'left', 'given up', 'answering', 'answered', 'taken')),
     PRIMARY KEY (job_id, run)
 ) STRICT, WITHOUT ROWID;
 

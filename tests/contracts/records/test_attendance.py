@@ -70,9 +70,40 @@ async def test_a_job_that_was_given_up_is_taken_over_by_none(two: Two, job: Job)
 async def test_an_answered_job_is_taken_over_by_none(two: Two, job: Job) -> None:
     """The retry of another equal call would get this answer instead of its own."""
     gone = "an opening that has ended"
-    assert await StoredAttendance(two.one, run=gone).answer({job.id: gone})
-    assert not await of(two.other).take_over(job.id, gone)
-    assert not await of(two.one).take_over(job.id, gone)
+    ended = StoredAttendance(two.one, run=gone)
+    assert await ended.answer({job.id: gone})
+    await ended.confirm([job.id])
+    for in_doubt in (False, True):
+        assert not await of(two.other).take_over(job.id, gone, in_doubt=in_doubt)
+        assert not await of(two.one).take_over(job.id, gone, in_doubt=in_doubt)
+
+
+async def test_an_answer_whose_sending_a_crash_interrupted_is_in_doubt(two: Two, job: Job) -> None:
+    """Its retry would have everything done twice, or another call's retry would get it at once."""
+    gone = "an opening that has ended"
+    ended, one, other = StoredAttendance(two.one, run=gone), of(two.one), of(two.other)
+    assert await ended.answer({job.id: gone})
+    assert not await other.take_over(job.id, gone)
+    assert await other.take_over(job.id, gone, in_doubt=True)
+    await ended.confirm([job.id])  # it was taken for dead
+    assert not await one.take_over(job.id, gone, in_doubt=True)
+    assert not await ended.answer({job.id: gone})
+
+
+async def test_an_answer_that_a_living_process_sends_is_not_in_doubt(two: Two, job: Job) -> None:
+    """Two callers would get one answer."""
+    one, other = of(two.one), of(two.other)
+    assert await one.answer({job.id: one.run})
+    assert not await other.take_over(job.id, one.run, in_doubt=True)
+
+
+async def test_to_confirm_an_answer_does_not_undo_that_its_caller_left(two: Two, job: Job) -> None:
+    """A caller whose connection broke with the last bytes would have everything done twice."""
+    one, other = of(two.one), of(two.other)
+    assert await one.answer({job.id: one.run})
+    await one.leave([job.id])
+    await one.confirm([job.id])
+    assert await other.take_over(job.id, one.run)
 
 
 async def test_an_answer_that_broke_off_can_be_had_again(two: Two, job: Job) -> None:
@@ -98,6 +129,7 @@ async def test_a_forgotten_job_is_no_failure(two: Two) -> None:
     await one.come(999)
     assert await one.give_up(999, one.run)
     assert await one.answer({999: one.run})
+    await one.confirm([999])
 
 
 async def test_what_is_noted_goes_with_its_job(two: Two, job: Job) -> None:

@@ -202,7 +202,8 @@ CREATE TABLE link_ends (
 CREATE TABLE attendance (
     job_id bigint NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
     run text COLLATE "C" NOT NULL,
-    state text NOT NULL CHECK (state IN ('here', 'left', 'given up', 'answered', 'taken')),
+    state text NOT NULL
+        CHECK (state IN ('here', 'left', 'given up', 'answering', 'answered', 'taken')),
     PRIMARY KEY (job_id, run)
 );
 

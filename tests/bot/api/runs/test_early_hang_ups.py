@@ -139,8 +139,8 @@ async def test_a_retry_that_is_broken_off_while_it_takes_a_job_over_leaves_it_to
     path, began, goes_on = "/chat/completions", asyncio.Event(), asyncio.Event()
     take_over = StoredAttendance.take_over
 
-    async def slow(self: StoredAttendance, *args: Any) -> bool:
-        taken = await take_over(self, *args)
+    async def slow(self: StoredAttendance, *args: Any, **named: Any) -> bool:
+        taken = await take_over(self, *args, **named)
         began.set()
         await goes_on.wait()
         return taken
