@@ -32,6 +32,7 @@ from backends.comfyui.server import ComfyUIServer
 from backends.openai.lmstudio import LMStudio
 from bot.api.routes.jobs import JobRoutes
 from bot.api.runs.answers import AnswerSender
+from bot.api.runs.attendance import StoredAttendance
 from bot.api.runs.submitter import Submitter
 from bot.app import setup
 from bot.cli import main as cli
@@ -94,6 +95,8 @@ POINTS: Mapping[str, Point] = {
     "better-prompt": Point(owner=JobStore, name="replace_request"),
     "accept-call": Point(owner=Submitter, name="_accepted"),
     "answer-program": Point(owner=AnswerSender, name="output_of"),
+    "record-answer": Point(owner=StoredAttendance, name="answer"),
+    "confirm-answer": Point(owner=StoredAttendance, name="confirm"),
     "show-job": Point(owner=JobRoutes, name="_view"),
     "begin-part": Point(owner=MessageRecords, name="begin_part"),
     "end-part": Point(owner=MessageRecords, name="end_part"),
