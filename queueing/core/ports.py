@@ -132,9 +132,9 @@ class Backend(Protocol):
         """Check that the server has what the model needs; raise `BadModel` if not."""
 
     async def sample(self, model: ModelSpec) -> str:
-        """Ask the model for as little as it can do, with its settings, for `usher check`.
+        """Ask the model for the least possible work, with its settings, for `usher check`.
 
-        Returns what that showed, or "" without asking if the question could load the model. Raises
+        Returns a note on the outcome, or "" without asking if that could load the model. Raises
         what `run` raises.
         """
         return ""

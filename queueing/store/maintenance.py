@@ -151,7 +151,7 @@ def back_up(url: str, target: Path) -> None:
 
 
 def restore(url: str, file: Path, migrations: Sequence[MigrationSet]) -> Path | None:
-    """Replace a SQLite file by a backup. Returns where the old file is kept, if there was one.
+    """Replace a SQLite file with a backup. Returns where the old file is kept, if there was one.
 
     Raises `StoreError`, also for PostgreSQL.
     """

@@ -92,7 +92,7 @@ class BackendHealth:
         self.down(backend, str(error), key_refused=isinstance(error, KeyRefused))
 
     def doubt_key(self, backend: str) -> None:
-        """Have a backend's key tried soon, because a job was refused for it."""
+        """Schedule a test of a backend's key, because a job was refused for it."""
         self._health[backend] = replace(self._health[backend], key_doubted=True)
         self.look_soon(backend)
 

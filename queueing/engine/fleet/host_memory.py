@@ -173,7 +173,7 @@ class HostMemory:
     def held_mb(self, host: str) -> int:
         """Return what all copies hold on a host now, in MB.
 
-        A copy that loads while another leaves has no more than the room that is left.
+        A copy that loads while another leaves has at most the room that is left.
         """
         copies = self.copies_on(host)
         arriving = [copy for copy in copies if copy.residency is Residency.LOADING]

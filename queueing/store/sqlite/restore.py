@@ -1,8 +1,8 @@
-"""Puts a backup in the place of a database, whatever is left of the old one.
+"""Replaces a database with a backup, whatever is left of the old one.
 
-SQLite applies a `-wal` file to any database of that name. A file copied over a database whose
-process was killed is therefore undone or damaged by the old log. So the old files move away
-together, and the backup arrives as a whole.
+SQLite applies a `-wal` file to any database of that name, so the log of a killed process would undo
+or damage a file that is copied over its database. The old files are therefore renamed together, and
+the backup is put in place as a whole.
 """
 
 import os
@@ -29,7 +29,7 @@ contain, they could receive the results of those.
 
 
 def restore(file: Path, database: Path, migrations: Sequence[MigrationSet]) -> Path | None:
-    """Replace a database by a backup. Returns where the old one is kept; None if there was none.
+    """Replace a database with a backup. Returns where the old one is kept; None if there was none.
 
     The old files are changed only once the backup has been copied and checked, and no Usher may use
     them. The backup is never written. Raises `StoreError`, which says what to do.
@@ -58,12 +58,12 @@ def _require_backup(file: Path, database: Path) -> None:
     if file.resolve() == database or (database.exists() and file.samefile(database)):
         raise StoreError(f"{file} is the database itself: name a backup of it")
     if is_owned(file):
-        raise StoreError(f"{file}: an Usher runs on this file: name a backup of it")
+        raise StoreError(f"{file}: Usher is running on this file: name a backup of it")
 
 
 @contextmanager
 def _alone(database: Path) -> Iterator[bool]:
-    """Keep every Usher from the database until the block ends. Yields whether it was there."""
+    """Lock the database against other processes inside the block. Yields whether it exists."""
     was_there = database.exists()
     own(database).close()
     if not was_there:

@@ -220,7 +220,7 @@ def test_it_waits_for_no_running_bot_but_refuses(
     assert "is the database itself" in capsys.readouterr().err
     with closing(own(copy)):
         assert cli.main(["restore", str(copy), "-c", str(config)]) == 2
-    assert "an Usher runs on this file" in capsys.readouterr().err
+    assert "Usher is running on this file" in capsys.readouterr().err
     assert jobs_in(database) == [1]
     assert kept_in(config.parent) == []
 
