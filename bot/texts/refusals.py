@@ -48,7 +48,7 @@ def sentence(refusal: Refusal, language: str, command: str = "") -> Body:
 
 
 def _nameless(key: str) -> str:
-    """Return what a sentence calls a file that came without a name."""
+    """Return the words for a file without a name."""
     if key.startswith("problem.sound_"):
         return "file.recording"
     return "file.video" if key == "problem.not_video" else "file.file"

@@ -31,7 +31,7 @@ from queueing.core.status import CopyStatus, Estimate, ModelStatus, Standing, St
 _FREE_NAMED = 3
 
 CURSOR = " ▌"
-"""Stands behind an answer that is still growing."""
+"""Follows an answer that is still growing."""
 
 
 def busy_queue(
@@ -324,7 +324,7 @@ def follows(job: Job, language: str) -> Content:
 def ping(job: Job, language: str, user_id: str, count: int = 1) -> Content:
     """Return the short message that follows a long wait, because edits send no notification.
 
-    It tells of `count` results, of which this job's is the last.
+    It announces `count` results, of which this job's is the last.
     """
     key = "ping.failed" if job.state is JobState.FAILED else results.ready(job.request)
     if count > 1:

@@ -90,7 +90,7 @@ def test_a_chat_draws_and_says_what_had_no_effect() -> None:
     assert edited.lora == varied.lora == (LoraWeight(name="ink", weight=0.5),)
     assert varied.prompt == "a fox"
     told = [shown.text for shown in chat.messages.values()]
-    assert sum("Without effect here: Sampler." in text for text in told) == 2, told
+    assert sum("No effect here: Sampler." in text for text in told) == 2, told
 
 
 def as_image(job: Job) -> TextToImage:

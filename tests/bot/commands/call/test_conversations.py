@@ -175,7 +175,9 @@ def test_new_begins_afresh_and_a_reply_goes_back() -> None:
         assert len(turns(await done(running, "/ask sure?"))) == 3  # it goes on with that one
 
     told = [text for _, text in in_bot(scenario).private]
-    assert told == ["This is a fresh start. Reply to an earlier answer to resume it."]
+    assert told == [
+        "A new conversation starts here. Reply to an earlier answer to continue from there."
+    ]
 
 
 def test_an_answer_that_went_on_by_itself_has_a_button_for_a_new_topic() -> None:

@@ -13,7 +13,7 @@ from tests.bot.results import FLUX, image
 from tests.simulation.bot_installation import ADMIN, Bot
 from tests.simulation.installation import Installation, host
 
-NO_ADDRESS = "I don't open addresses. Attach the image itself, or reply to a message with it."
+NO_ADDRESS = "I don't open links. Attach the image itself, or reply to a message that contains it."
 WRONG_VALUES = [
     ("/image cat --steps 9999", "--steps must be between 1 and 150."),
     ("/image cat --steps many", "--steps must be a whole number."),
