@@ -12,7 +12,7 @@ class Kind(StrEnum):
     LINE = "line"  # a paragraph without a gap around it, such as in a list of single lines
     HEADING = "heading"
     FENCE = "fence"
-    DISPLAY = "display"  # a formula that stands alone
+    DISPLAY = "display"  # a formula on lines of its own
     RULE = "rule"
     QUOTE = "quote"
     LIST = "list"
@@ -33,14 +33,14 @@ class Kind(StrEnum):
 LITERAL = frozenset({Kind.FENCE, Kind.DISPLAY, Kind.TEXT, Kind.CODE, Kind.FORMULA})
 """Kinds whose content is their `text`."""
 OF_WORDS = frozenset({Kind.PARAGRAPH, Kind.LINE, Kind.HEADING, Kind.CELL})
-"""Kinds whose children stand within a line."""
+"""Kinds of inline elements with children."""
 
 
 @dataclass(frozen=True, slots=True)
 class Element:
     """A block or a part of a line.
 
-    `value` is a code block's language, a link's address, a cell's alignment, the sign after the
+    `value` is a code block's language, a link's address, a cell's alignment, the mark after the
     numbers of a list, or the state of an item: a task that is "open" or "done", or "continued" on a
     further page. `number` is the level of a heading or the first number of a list.
     """
@@ -61,7 +61,7 @@ def words(nodes: Sequence[Element]) -> str:
 
 
 def plain(blocks: Sequence[Element]) -> str:
-    """Return the text of blocks, each in lines of its own, without formatting."""
+    """Return the text of blocks, each on separate lines, without formatting."""
     return "\n".join(
         plain(block.children) if _is_around_blocks(block) else words((block,)) for block in blocks
     )
@@ -74,7 +74,7 @@ def _is_around_blocks(node: Element) -> bool:
 def gap(before: Element, after: Element) -> str:
     """Return the line breaks between two blocks in a chat.
 
-    A chat shows code and quotations in boxes of their own, which need no empty line around them.
+    A chat shows code and quotations in boxes, which need no empty line around them.
     """
     close = Kind.LINE in {before.kind, after.kind} or before.kind is Kind.HEADING
     boxed = {Kind.FENCE, Kind.DISPLAY, Kind.TABLE, Kind.RULE} & {before.kind, after.kind}

@@ -1,7 +1,7 @@
-"""Divides an answer into messages that stand alone. Pure functions.
+"""Divides an answer into messages that are complete by themselves. Pure functions.
 
-The tree is divided, not its source: so every page is balanced, whatever the answer contains. A list
-goes on with its number, code with its language, a table with its header.
+It divides the tree, not the source, so every page is balanced whatever the answer contains. A list
+continues with its number, code with its language, a table with its header.
 """
 
 import operator
@@ -14,7 +14,7 @@ from bot.markdown.elements import OF_WORDS, Blocks, Element, Kind, words
 _GAP = 2  # units between two blocks at most
 _LEAST = 48  # units; a page of fewer is not tried
 _BREAKS = ("\n", ". ", "。", " ")
-# Not between a letter and its accent, or within an emoji that is made of several.
+# Not between a letter and its accent, or within an emoji of several characters.
 _CLUSTER = re.compile(
     "[\u0300-\u036f\u200d\u20e3\ufe00-\ufe0f\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]"
 )
@@ -45,13 +45,13 @@ def first_page(blocks: Blocks, limit: int, measure: Measure) -> Blocks:
 
 @dataclass(frozen=True, slots=True)
 class _Turned:
-    """The blocks of the pages that a growing answer has filled, and what is left of the last one."""
+    """The blocks on the full pages of a growing answer, and the rest of the last one."""
 
     full: Blocks
     left: Blocks
 
     def begins(self, blocks: Blocks) -> bool:
-        """Return whether these blocks begin with the same ones, and go on."""
+        """Return whether these blocks begin with the same ones and continue."""
         more = len(blocks) > len(self.full)
         return more and all(map(operator.is_, self.full, blocks))
 
@@ -93,7 +93,7 @@ class _Cutter:
         page, rest = self.fitting(blocks)
         if page or not blocks:
             return page, rest
-        # Too small for what is around a block, such as many quotations in each other.
+        # Too small for the markup around a block, such as many nested quotations.
         bare = Element(Kind.LINE, (Element(Kind.TEXT, text=words(blocks[:1]).strip()),))
         return self.fitting((bare, *blocks[1:]))
 
@@ -188,7 +188,7 @@ class _Cutter:
         return part(len(head)), replace(node, children=rest) if rest else None
 
     def _most(self, length: int, room: int, part: Callable[[int], Element]) -> int:
-        """Return how many signs or rows fit. Each takes at least one unit."""
+        """Return how many characters or rows fit. Each takes at least one unit."""
         fits, too_many = 0, min(length, room) + 1
         while too_many - fits > 1:
             middle = (fits + too_many) // 2
@@ -236,7 +236,7 @@ def _break(text: str, most: int) -> int:
 
 
 def _whole_sign(text: str, most: int) -> int:
-    """Return where to cut at the latest so that no sign is torn, if that is near."""
+    """Return the last place to cut without splitting a character, if one is near."""
     end = most
     while 0 < end < len(text) and most - end < 16 and _is_torn(text, end):
         end -= 1
@@ -250,7 +250,7 @@ def _is_torn(text: str, end: int) -> bool:
 
 
 def _divided(nodes: Sequence[Element], at: int) -> tuple[Blocks, Blocks]:
-    """Divide a line after that many signs."""
+    """Divide a line after that many characters."""
     for index, node in enumerate(nodes):
         length = len(words((node,)))
         if at >= length:

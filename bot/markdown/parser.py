@@ -1,7 +1,7 @@
-"""Reads a model's Markdown as a tree of elements, by markdown-it. Pure functions.
+"""Reads a model's Markdown as a tree of elements, with markdown-it. Pure functions.
 
-Accepts any input, and runs in time linear in the length of the text. No text is left out: HTML and
-what is not understood stay as written.
+Accepts any input, and runs in time linear in the length of the text. No text is lost: HTML and
+unknown markup stay as written.
 """
 
 import re
@@ -24,10 +24,10 @@ _INTERRUPT = {"alt": ["paragraph", "reference", "blockquote", "list"]}
 
 
 def _reader() -> MarkdownIt:
-    """Return CommonMark with tables and what models write beyond it.
+    """Return a parser of CommonMark with tables and the extensions that models use.
 
-    Definitions of references are off: they would change what stands before them while an answer is
-    written, and leave their own text out. Images are links, so their rule is off as well.
+    Reference definitions are off: they would change earlier text while an answer grows, and hide
+    their own. Images become links, so their rule is off as well.
     """
     reader = MarkdownIt("commonmark", {"html": False, "maxNesting": 60})
     reader.enable(["table", "strikethrough"])
@@ -76,14 +76,14 @@ _LEAVES = {
 
 
 # Control characters, and marks that reverse the text around them. A model can be persuaded to write
-# them. Half a surrogate pair can be sent nowhere.
+# them. Half a surrogate pair cannot be encoded.
 _UNSENDABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _LINE_ENDS = re.compile(r"\r\n?")
 
 
 @dataclass(frozen=True, slots=True)
 class _Settled:
-    """The beginning of an answer that is being written, as far as no further word can change it."""
+    """The beginning of a growing answer that no further word can change."""
 
     source: str = ""
     blocks: Blocks = ()
@@ -98,7 +98,7 @@ _settled: dict[str, _Settled] = {}
 def parse(text: str) -> Blocks:
     """Return the blocks of an answer. An unclosed code block extends to its end.
 
-    An answer that grows is read from the last block on, so an edit costs the same all along.
+    A growing answer is read from its last block on, so the cost of an edit does not grow.
     """
     source = _UNSENDABLE.sub("", _LINE_ENDS.sub("\n", text))
     known = _settled.get(source[:_KEY], _Settled())
@@ -114,7 +114,7 @@ def parse(text: str) -> Blocks:
 def _settle(known: _Settled, rest: str, tokens: Sequence[Token], blocks: Blocks) -> None:
     """Remember what comes before the last block that begins after an empty line.
 
-    The last line is not read yet: "#" begins a heading, and "#1" goes on with the paragraph.
+    The last line is not read yet: "#" begins a heading, and "#1" continues the paragraph.
     """
     lines = rest.split("\n")
     starts = [
@@ -161,7 +161,7 @@ def _nodes(token: Token, tokens: Iterator[Token]) -> Sequence[Element]:
 
 
 def _closed(node: Element, token: Token) -> Sequence[Element]:  # noqa: PLR0911  # one for each kind
-    """Return a node with what its token says of it."""
+    """Return a node with the attributes of its token."""
     match node.kind:
         case Kind.PARAGRAPH if token.hidden:
             return (replace(node, kind=Kind.LINE),)
@@ -200,7 +200,7 @@ def _task(item: Element) -> Element:
 
 
 def _link(node: Element, address: str) -> Sequence[Element]:
-    """Return a link, or the words and the address of one that leads nowhere on the web."""
+    """Return a link, or the words and the address of one that does not lead to the web."""
     if _WEB.match(address) and len(address) <= _ADDRESS_MOST:
         label = node.children or (Element(Kind.TEXT, text=address),)
         return (replace(node, children=label, value=address),)

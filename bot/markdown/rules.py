@@ -1,4 +1,4 @@
-"""What models write beyond CommonMark: rules for markdown-it. Pure functions."""
+"""Rules for markdown-it: what models write beyond CommonMark. Pure functions."""
 
 import re
 
@@ -18,8 +18,8 @@ _ADDRESS = re.compile(r"://[^\s<>\"'`*|\\]{1,2000}")
 _SCHEME = re.compile(r"(?:^|[^a-z0-9.+-])(https?)$", re.IGNORECASE)
 _ADDRESS_END = ".,:;!?~_*'\""
 _BRACKETS = {")": "(", "]": "[", "}": "{"}
-_TEXT_INDENT = 3  # blanks; a line with more is code, or goes on with a paragraph
-_UNSPACED = 0x2E80  # from here on, scripts that put no blanks between words
+_TEXT_INDENT = 3  # spaces; a line with more is code, or continues a paragraph
+_UNSPACED = 0x2E80  # from here on, scripts without spaces between words
 
 
 def deep(state: StateBlock, start: int, end: int, silent: bool) -> bool:
@@ -58,7 +58,7 @@ def fence(state: StateBlock, start: int, end: int, silent: bool) -> bool:
 
 
 def paragraph(state: StateBlock, start: int, end: int, silent: bool) -> bool:  # noqa: ARG001
-    """Read a paragraph. A code block ends it at any indentation, and not as in CommonMark."""
+    """Read a paragraph. Unlike in CommonMark, a code block at any indentation ends it."""
     ends = state.md.block.ruler.getRules("paragraph")
     outer, state.parentType = state.parentType, "paragraph"
     line = start + 1
@@ -88,7 +88,7 @@ def _closes(line: str, marker: str) -> bool:
 
 
 def display(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    r"""Read a formula in lines of its own: `$$ … $$` or `\[ … \]`. It needs its end."""
+    r"""Read a formula on separate lines: `$$ … $$` or `\[ … \]`. It must be closed."""
     first = _line(state, start)
     closing = _DISPLAY.get(first[:2])
     if closing is None or state.is_code_block(start):
@@ -125,7 +125,7 @@ def formula(state: StateInline, silent: bool) -> bool:
     if found is None or before.isalnum() or before == "$":
         return False
     body = found["body"]
-    # Prices and names of a shell's variables are no formulas.
+    # Prices and shell variables are not formulas.
     if len(body) > 2 and not _FORMULA_MARKS.search(body):
         return False
     return _put(state, silent, "formula", body, found.end())
@@ -152,7 +152,7 @@ def line_break(state: StateInline, silent: bool) -> bool:
 
 
 def address(state: StateInline, silent: bool) -> bool:
-    """Read a bare web address, so that its signs are not taken for formatting."""
+    """Read a bare web address, so that its characters are not taken for formatting."""
     if state.linkLevel > 0 or silent:
         return False
     scheme = _SCHEME.search(state.pending[-12:])
@@ -173,7 +173,7 @@ def address(state: StateInline, silent: bool) -> bool:
 
 
 def _trimmed(text: str) -> str:
-    """Return an address without the signs after it that belong to the sentence."""
+    """Return an address without the punctuation after it that belongs to the sentence."""
     while text:
         last = text[-1]
         opening = _BRACKETS.get(last)
@@ -185,7 +185,7 @@ def _trimmed(text: str) -> str:
 
 
 def spoiler(state: StateInline, silent: bool) -> bool:
-    """Read `||hidden words||`. An "or" of a program has blanks around it, or words before it."""
+    """Read `||hidden words||`. A program's "or" has spaces around it, or words before it."""
     source, start = state.src, state.pos
     if not source.startswith("||", start) or source[start - 1 : start].isalnum():
         return False
@@ -205,10 +205,10 @@ def spoiler(state: StateInline, silent: bool) -> bool:
 
 
 def emphasis(state: StateInline, silent: bool) -> bool:
-    """Read the stars of emphasis where people see it and CommonMark does not.
+    """Read the asterisks of emphasis where people see it and CommonMark does not.
 
-    It takes "**語。**の" and "**Note:**text" for plain text, because of the sign before the
-    closing stars. Scripts such as Chinese have no blanks between words.
+    CommonMark takes "**語。**の" and "**Note:**text" for plain text, because of the punctuation
+    before the closing asterisks. Scripts such as Chinese have no spaces between words.
     """
     if silent or state.src[state.pos] != "*":
         return False

@@ -1,4 +1,4 @@
-"""Tables for chats, which show none: drawn in characters if narrow, else a line for each row."""
+"""Tables for chats without tables: drawn in characters if narrow, else a line for each row."""
 
 import unicodedata
 from dataclasses import replace
@@ -23,7 +23,7 @@ def for_chat(blocks: Blocks) -> Blocks:
 
 
 def drawn(table: Element) -> str:
-    """Return a table in characters of equal width."""
+    """Return a table for a monospaced font."""
     rows = [[_cell(cell) for cell in row.children] for row in table.children]
     widths = [max(map(width, column)) for column in zip(*rows, strict=True)]
     sides = [cell.value for cell in table.children[0].children]
@@ -37,7 +37,7 @@ def drawn(table: Element) -> str:
 
 
 def width(text: str) -> int:
-    """Return how many columns a text takes in a font of equal widths."""
+    """Return how many columns a text takes in a monospaced font."""
     return len(text) if text.isascii() else sum(map(_columns, text))
 
 

@@ -215,7 +215,7 @@ class Client(discord.AutoShardedClient):
         self._handler.answered(self._platform.name)
 
     async def on_shard_resumed(self, _shard_id: int) -> None:
-        """Deliver at once what an outage has held up."""
+        """Deliver at once what an outage has delayed."""
         self._handler.answered(self._platform.name)
 
     async def on_interaction(self, interaction: "discord.Interaction[Any]") -> None:

@@ -1,7 +1,7 @@
 """Writes a model's answer in Discord's own Markdown. Pure functions.
 
-Discord's is another language than the one that models write. Its code blocks know three backticks
-only and no indentation, and it has no tables, no deep headings and no quotations in each other.
+Discord's dialect differs from the one that models write. Its code blocks have exactly three
+backticks and no indentation, and it has no tables, no deep headings and no nested quotations.
 """
 
 import re
@@ -23,7 +23,7 @@ _BOXES = {"open": "- ☐ ", "done": "- ☑ "}
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A line. One of code is `fixed`: a list does not indent it, as Discord would show the blanks."""
+    """A line. A `fixed` one is code, which a list does not indent: Discord shows the spaces."""
 
     text: str = ""
     fixed: bool = False
@@ -69,7 +69,7 @@ def _split(text: str) -> list[_Row]:
 def _code(text: str, language: str, literal: Literal) -> list[_Row]:
     """Return a code block. One that contains three backticks is code within a line instead."""
     if not text.strip():
-        return [_Row()]  # three backticks and nothing between them are a text
+        return [_Row()]  # three backticks with nothing between them are text
     if "```" in text:
         made = _code_in_line(text, literal)
     else:
@@ -84,7 +84,7 @@ def _code_in_line(text: str, literal: Literal) -> str:
     ticks = next((sign for sign in ("`", "``") if len(sign) not in runs), None)
     if ticks is None:
         return literal(text)
-    # Discord takes a blank between two backticks away.
+    # Discord removes a space between two backticks.
     begin, end = (" " if sign == "`" else "" for sign in (text[:1], text[-1:]))
     return f"{ticks}{begin}{text}{end}{ticks}"
 
@@ -126,11 +126,11 @@ def _unbold(node: Element) -> Blocks:
 
 
 def _line(nodes: Sequence[Element], literal: Literal, before: str = "\n") -> str:
-    """Write what stands in a line, after the text `before` it."""
+    """Write inline elements after the text `before` them."""
     made: list[str] = []
     for node in nodes:
         piece = _piece(node, literal, before[-1])
-        if before[-1] == "`" and piece[:1] == "`":  # two of them would be a mark of their own
+        if before[-1] == "`" and piece[:1] == "`":  # two in a row would be a different mark
             piece = f" {piece}"
         made.append(piece)
         before = piece or before
@@ -145,7 +145,7 @@ def _piece(node: Element, literal: Literal, before: str) -> str:
         return _code_in_line(node.text, literal)
     if node.kind is Kind.LINK:
         return _link(node, literal)
-    # What begins a list or a heading does so at the start of a line only.
+    # A list or a heading begins only at the start of a line.
     return literal(node.text) if before == "\n" else literal("." + node.text)[1:]
 
 

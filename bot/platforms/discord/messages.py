@@ -101,7 +101,7 @@ class DiscordMessageCall:
         return to_us and bool(speaks)
 
     def _is_only_a_reply(self) -> bool:
-        """Return whether nothing but a reply to one of the bot's files makes this a call.
+        """Return whether only a reply to one of the bot's files makes this a call.
 
         Discord adds a mention of the author to every reply, so only a name in the text counts.
         """
@@ -131,7 +131,7 @@ class DiscordMessageCall:
         return text.strip()
 
     def _own_name(self) -> str:
-        """Return what the bot is called here."""
+        """Return the bot's name here."""
         names = {each.id: each.display_name for each in self.message.mentions}
         roles = (role.name for role in self.message.role_mentions if self._is_our_role(role))
         return names.get(self.me) or next(roles, "")
@@ -176,7 +176,7 @@ class DiscordMessageCall:
         yield self.message
 
     def _forwarded(self) -> Iterator[ForwardedText]:
-        """Yield the forwarded texts. Discord tells where they come from, not who wrote them."""
+        """Yield the forwarded texts. Discord reports where they come from, not who wrote them."""
         for message in self._messages():
             reference = message.reference
             place = self.place(reference.channel_id) if reference is not None else None

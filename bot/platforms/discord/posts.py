@@ -1,4 +1,4 @@
-"""Posts and edits ordinary messages, and finds those that an earlier try has sent.
+"""Posts and edits ordinary messages, and finds those that an earlier attempt has sent.
 
 Raises the library's errors; the caller translates them.
 """
@@ -75,7 +75,7 @@ async def _post(
 
 
 def shows(sent: discord.Message, content: Content) -> bool:
-    """Return whether a message shows the content, rather than that of an earlier try."""
+    """Return whether a message shows the content, rather than that of an earlier attempt."""
     words = outgoing(content, now=time.time()).text.split()
     return sent.content.split() == words and len(sent.attachments) == len(content.files)
 

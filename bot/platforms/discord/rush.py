@@ -23,7 +23,7 @@ _WRONG_S = 60.0
 
 
 class Rush:
-    """Tells how late calls are read, and in which order they are worked on if that is too late.
+    """Measures how late calls are read, and orders the work on them if that is too late.
 
     Discord's clock and ours differ, so each delay is measured from the shortest of the last ones.
     """
@@ -72,7 +72,7 @@ class Rush:
                 self._confirmed.set()
 
     async def _take_place(self) -> bool:
-        """Wait until no call is being confirmed and few are worked on. Returns False if in vain."""
+        """Wait until no call is being confirmed and few are worked on. False after a timeout."""
         try:
             async with timeout(PATIENCE_S):
                 await self._confirmed.wait()

@@ -123,7 +123,7 @@ class CallReader:
         return typed(_reader(command)(words.text, words.entities), words.entities)
 
     def _said(self, read: Reader) -> Callable[[Message], str]:
-        """Return how to read a message without the bot's name."""
+        """Return a reader that leaves out the bot's name."""
 
         def said(message: Message) -> str:
             words = heard(message, self.bot.bot)
@@ -167,7 +167,7 @@ class CallReader:
 
 
 def _reader(asked: TypedCommand) -> Reader:
-    """Return how to read a call's texts. Only a text model needs what Telegram keeps beside them."""
+    """Return a reader for a call's texts. Only a text model needs the marks of Telegram."""
     return written if asked.command == "ask" else _only_text
 
 
@@ -247,7 +247,7 @@ class MessageCall:
         return part is self.message and bool(self.asked.text or self.asked.command != "ask")
 
     def _is_only_a_reply(self) -> bool:
-        """Return whether nothing but a reply to one of the bot's files makes this a call."""
+        """Return whether only a reply to one of the bot's files makes this a call."""
         message, replied = self.message, self.message.reply_to_message
         if is_private(message.chat) or self.asked.command != "ask":
             return False

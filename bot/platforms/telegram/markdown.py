@@ -91,12 +91,12 @@ _UNSENDABLE = re.compile(
 
 
 def sendable(text: str) -> str:
-    """Return a text without the signs that Telegram removes."""
+    """Return a text without the characters that Telegram removes."""
     return _UNSENDABLE.sub("", text)
 
 
 def styled(blocks: Blocks) -> Styled:
-    """Return an answer as text with spans. Copied code has none of the blanks around it."""
+    """Return an answer as text with spans. Those of code exclude the spaces around it."""
     writer = _Writer()
     writer.blocks(for_chat(blocks))
     text = "".join(writer.pieces)
@@ -119,7 +119,7 @@ class _Writer:
     """Writes blocks one after another.
 
     `prefix` begins each further line, except of code. `open` are the styles at this place and where
-    each begins. Telegram wants no span in code and no code in one, so code interrupts them. A link
+    each begins. Telegram allows no span in code and no code in one, so code interrupts them. A link
     or a spoiler is kept whole instead: a spoiler in pieces would show what it hides.
     """
 
@@ -193,7 +193,7 @@ class _Writer:
             self.prefix = outer
 
     def _quote(self, node: Element) -> None:
-        """Write a quotation. Telegram has none within another, so that one gets a sign."""
+        """Write a quotation. Telegram cannot nest them, so an inner one begins with a mark."""
         outer = self.prefix
         nested = self._is_in(SpanKind.QUOTE)
         if nested:
@@ -210,7 +210,7 @@ class _Writer:
         return any(span.kind in kinds for span in self.open)
 
     def _words(self, nodes: Sequence[Element]) -> None:
-        """Write what stands in a line."""
+        """Write inline elements."""
         for node in nodes:
             kind = _STYLES.get(node.kind)
             text = node.text.replace("\n", f"\n{self.prefix}")

@@ -1,7 +1,7 @@
-"""What Telegram keeps beside a text, written into it as Markdown for models. Pure functions.
+"""Writes Telegram's marks into a text as Markdown for models. Pure functions.
 
 Telegram sends the address behind words, code and quotations as marks ("entities"), which count
-UTF-16 units. A model that reads the text alone would know nothing of them.
+UTF-16 units. A model that reads the text alone would miss them.
 """
 
 import re
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from telegram import Message, MessageEntity
 
 Reader = Callable[[str, Sequence[MessageEntity]], str]
-"""Returns a text by its marks."""
+"""Returns a text for a model, given the text and its marks."""
 
 _BLOCKS = {
     MessageEntity.PRE,
@@ -33,7 +33,7 @@ def text_in(message: Message) -> str:
 def written(text: str, marks: Sequence[MessageEntity], begin: int = 0) -> str:
     """Return a text that begins after so many units, with its marks written out.
 
-    What lies beyond the text is left out.
+    Marks beyond the text are left out.
     """
     units, done, out = text.encode("utf-16-le", "surrogatepass"), 0, ""
     for mark, inside in _outermost(mark for mark in marks if mark.type in _WRITTEN):
@@ -66,7 +66,7 @@ def _cut(units: bytes, start: int, end: int) -> str:
 
 
 def _beside(before: str, text: str, *, is_block: bool) -> str:
-    """Return a text that goes on; a block begins on a line of its own."""
+    """Return a text that can be continued; a block begins on a new line."""
     text = before + text
     return f"{text}\n" if is_block and text and not text.endswith("\n") else text
 

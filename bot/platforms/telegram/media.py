@@ -108,7 +108,7 @@ async def as_voice_message(file: File) -> SentFile | None:
 async def shown_as(file: File, *, hidden: bool = False) -> SentFile:
     """Return the best way for Telegram to show a file.
 
-    Of an image that is to be `hidden`, transparency is given up: only photos can be hidden.
+    A `hidden` image loses its transparency, because only photos can be hidden.
     """
     mime = mime_of(file.data)
     if mime in PLAYED:

@@ -39,7 +39,7 @@ def heard(message: Message, me: User) -> Heard:
 def unnamed(text: str, entities: Sequence[MessageEntity], me: User) -> Heard:
     """Return a text without the bot's name, with the marks of what is left.
 
-    A name in a quotation calls nobody: it is somebody else's.
+    A name in a quotation does not count, because somebody else wrote it.
     """
     quotes = [each for each in entities if each.type in _QUOTES]
     found = [

@@ -106,8 +106,8 @@ def outgoing(
 def measured(body: Body) -> int:
     """Return how much of a message a body takes, in UTF-16 units.
 
-    Telegram reads 100 entities a message. Code without its own is prose, in which mentions are
-    found. So each piece of code takes a share of the message at least, and none lacks its entity.
+    Telegram reads 100 entities a message, and finds mentions in code that has none. So each piece
+    of code counts as at least a share of the message, and none lacks its entity.
     """
     shown = [_without_mentions(_shown(part)) for part in body]
     codes = sum(span.kind in _CODES for part in shown for span in part.spans)

@@ -63,7 +63,7 @@ class _Act:
     whole: bool = False  # nothing that comes later belongs to it
 
     def end(self) -> None:
-        """Wait for no more parts."""
+        """Stop waiting for parts."""
         self.whole = True
         self.more.set()
 

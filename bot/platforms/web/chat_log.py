@@ -50,7 +50,7 @@ class PeriodPart(Record):
 class MarkdownPart(Record):
     """A model's answer in Markdown. The page builds safe elements from its blocks.
 
-    `blocks` are stored for a part of an answer only, as those of a whole one are read from `text`.
+    `blocks` are stored only for a part of an answer; those of a whole one are read from `text`.
     """
 
     kind: Literal["markdown"] = "markdown"

@@ -59,7 +59,7 @@ class Web:
 
     - `token` belongs to the person "local"; `people` are others with their own tokens. With neither,
       every visitor from this machine is "local".
-    - `names` are further host names of the page, such as a proxy's, and `path` is where it serves it.
+    - `names` are further host names of the page, such as a proxy's, and `path` is its path there.
     - `proxies` are the addresses of proxies trusted to report the client's address.
     - `overview` returns the rows of the page's live overview, from memory.
     - `is_admin` returns whether a user such as "web:local" is offered the admin commands and the

@@ -253,7 +253,7 @@ def form_row(form: Form) -> FormRow:
 
 
 def entry_row(entry: Entry) -> EntryRow:
-    """Return an entry in the page's format. Not for the event loop, as `with_blocks`."""
+    """Return an entry in the page's format. Too slow for the event loop, like `with_blocks`."""
     return EntryRow(
         message=entry.message,
         number=entry.number,

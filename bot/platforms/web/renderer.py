@@ -93,8 +93,8 @@ def shown_body(body: Body) -> tuple[ShownPart, ...]:
 def with_blocks(shown: ShownMessage) -> ShownMessage:
     """Return a stored message as the page draws it: with the blocks of its Markdown.
 
-    They are read anew, so that older messages look as new ones do. Takes long for a long answer, so
-    not for the event loop.
+    They are read at each call, so that older messages look like new ones. Too slow for the event
+    loop if the answer is long.
     """
     if not any(isinstance(part, MarkdownPart) for part in shown.body):
         return shown

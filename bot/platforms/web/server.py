@@ -57,7 +57,7 @@ class WebServer:
     """The HTTP server of one web chat. `tabs` are the open pages.
 
     `commands` returns the commands offered to a person in a language. `who` identifies the sender
-    of a request. `path` is where a proxy serves it. `operator` is the content of the operator's
+    of a request. `path` is the page's path at a proxy. `operator` is the content of the operator's
     page, or None to disable it. Answers no request unless the `lease` is held.
     """
 
