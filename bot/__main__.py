@@ -8,7 +8,7 @@ try:
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] in {"bot", "backends", "queueing"}:
         raise
-    # A service starts the environment's Python itself, which an upgrade of the system may replace.
+    # A service starts the environment's Python directly, which a system upgrade may replace.
     folder = Path(__file__).resolve().parents[1]
     again = "install usher-bot again"
     if (folder / "tasks.py").exists():

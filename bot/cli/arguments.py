@@ -51,7 +51,7 @@ def parser() -> argparse.ArgumentParser:
     watch.set_defaults(command="top")
 
     _workflow_commands(
-        commands.add_parser("workflow", help="make models of workflows exported from ComfyUI")
+        commands.add_parser("workflow", help="turn workflows exported from ComfyUI into models")
     )
 
     backup = commands.add_parser("backup", help="copy the database, also while the bot runs")
@@ -62,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
     backup.set_defaults(command="backup")
 
     restore = commands.add_parser(
-        "restore", help="replace the database by a backup; stop the bot first"
+        "restore", help="replace the database with a backup; stop the bot first"
     )
     restore.add_argument(
         "file", type=Path, metavar="FILE", help="a file of `usher backup`; it is not changed"
@@ -127,7 +127,7 @@ def _workflow_commands(workflow: argparse.ArgumentParser) -> None:
     add = commands.add_parser(
         "add",
         help="turn a workflow exported in the API format into a template: put placeholders where"
-        " requests need them, try it on your servers, and write it beside the configuration",
+        " requests need them, try it on your servers, and write it next to the configuration",
     )
     add.add_argument("file", type=Path, metavar="FILE", help="the workflow; it is never changed")
     _config_argument(add)

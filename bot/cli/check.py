@@ -180,7 +180,9 @@ async def _try_host(host: HostSpec, probe: GpuMemory, try_s: float) -> list[Find
 
 def _too_much(host: HostSpec, total_mb: int) -> str:
     text = f"vram is set to {host.vram_mb} MB, but the GPU has {total_mb} MB"
-    if (host.gpu or "").startswith(AMD):  # older drivers do not tell that it shares the main memory
+    if (host.gpu or "").startswith(
+        AMD
+    ):  # older drivers do not report that it shares the main memory
         text += "; if it shares the main memory, set `gpu: system`"
     return text
 

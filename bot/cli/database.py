@@ -21,7 +21,7 @@ def back_up(arguments: argparse.Namespace) -> bool:
 
 
 def restore(arguments: argparse.Namespace) -> bool:
-    """Replace the configuration's database by a backup, and say where the old one is kept."""
+    """Replace the configuration's database with a backup, and print where the old one is kept."""
     config = load(arguments.config)
     kept = maintenance.restore(config.database_url, arguments.file, (MIGRATIONS,))
     print(f"{config.database}: restored from {arguments.file}")

@@ -76,7 +76,7 @@ class FindingTable:
 
 
 def about_proxies(config: Config) -> Iterator[Finding]:
-    """Yield what is reached through a proxy, because people may not know that one is set."""
+    """Yield a line for each proxy in use, because people may not know that one is set."""
     for proxy, names in through_proxies(config).items():
         yield told("proxy", shown(proxy), f"used for {', '.join(dict.fromkeys(names))}")
 

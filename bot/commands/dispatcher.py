@@ -44,10 +44,10 @@ def meant(
 ) -> Invocation:
     """Return the call that was probably meant. `commands` are the names people may type.
 
-    Images without text become `/describe`. A forwarded text without a comment, or a recording, alone
-    or with a model's name, is a question in itself. "//image cat" and "/ image cat" are typing slips, and "/image@usher cat" is
-    Telegram's notation; none of them is a question for a model, so they are answered with the help
-    about that command.
+    Images without text become `/describe`. A forwarded text without a comment is a question in
+    itself; so is a recording, alone or with a model's name. "//image cat" and "/ image cat" are
+    typing slips, and "/image@usher cat" is Telegram's notation. None of them is a question for a
+    model, so they are answered with the help about that command.
     """
     if invocation.command != "ask" or invocation.options:
         return invocation

@@ -63,7 +63,7 @@ def load(path: Path, environ: Mapping[str, str] = os.environ) -> Config:
 
 
 def loaded(text: str, path: Path, environ: Mapping[str, str] = os.environ) -> Config:
-    """Return the configuration that a file with this text would be; see `load`."""
+    """Return the configuration for the text of a file; see `load`."""
     folder = path.parent.resolve()
     beside, mounted = environment.read_beside(folder), environment.read(environ)
     known = mounted.beneath(beside.beneath(environ))

@@ -1,4 +1,4 @@
-"""A sentence that calls the bot by its name, as a model should read it. Pure."""
+"""Removes the bot's name from a question that addresses it. Pure."""
 
 import re
 
@@ -17,10 +17,10 @@ _EMPTY_BRACKETS = {"()", "[]"}
 
 
 def without_name(before: str, after: str, name: str) -> str:
-    """Return a text without the bot's name, which stands between two parts of it.
+    """Return a text without the bot's name between its two parts.
 
-    The punctuation that only set the name apart goes with it. In the middle of a phrase, which may
-    be about the bot, `name` stays.
+    Punctuation that only separated the name is removed, too. Within a phrase, which may be about
+    the bot, `name` stays.
     """
     lead = before.rstrip()
     gap, rest = before[len(lead) :], after.lstrip()
@@ -37,5 +37,5 @@ def without_name(before: str, after: str, name: str) -> str:
 
 
 def asks_nothing(text: str) -> bool:
-    """Return whether nothing is left of a text but signs, as of "@usher?"."""
+    """Return whether a text has no words, only punctuation, as in "@usher?"."""
     return _ONLY_SIGNS.fullmatch(text) is not None

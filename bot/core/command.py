@@ -37,7 +37,7 @@ class Param:
 
     Text platforms take positional parameters in order and `--name value` for the rest. `help` is a
     key into the texts. A model is suggested if it has one of the capabilities in `able`. If the
-    option `repeats`, its values are joined by commas. `/help` shows what is `admin` only to admins.
+    option `repeats`, its values are joined by commas. Only admins see an `admin` one in `/help`.
     """
 
     name: str

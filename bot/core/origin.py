@@ -94,7 +94,7 @@ class Origin(Record):
 
     @property
     def nonce(self) -> str:
-        """What makes a repeated send of the job's first message find the one already sent."""
+        """The nonce by which a repeated send of the job's first message finds the earlier one."""
         return f"{self.key} token={self.token}" if self.token else self.key
 
     def request_ref(self) -> MessageRef | None:

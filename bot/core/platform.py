@@ -198,7 +198,7 @@ class Album:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ForwardedText:
-    """The words of others that were forwarded with a call. `by` is their author, "" if unknown."""
+    """Another person's text, forwarded with a call. `by` is its author, "" if unknown."""
 
     text: str
     by: str = ""
@@ -226,8 +226,8 @@ class Invocation:
     """A command called on any platform, by text, slash command or button.
 
     - `key` is unique per call. It is the same when the platform delivers the call again.
-    - `token` is what the platform needs beside the key to find its answer to the call, for
-      as long as it does. A send with the nonce "<key> token=<token>" then changes it.
+    - `token`: used with the key to find the platform's answer to the call, for a limited
+      time. A send with the nonce "<key> token=<token>" then changes that answer.
     - `user` is "<platform>:<id>".
     - `options` are values the platform has already typed by the command's `Param` table;
       `text` is what remains to be parsed (all of it on text platforms).
@@ -313,7 +313,7 @@ class CommandHandler(Protocol):
         """
 
     def answered(self, platform: str) -> None:
-        """Record that the platform answers, so that nothing waits longer for the end of an outage.
+        """Record that the platform answers, which ends the pauses of an outage.
 
         A platform reports each new connection, and each answer after a failure.
         """

@@ -109,7 +109,7 @@ class Channel:
         return now < message.ends.latest <= now + turn_s
 
     def gives_way(self, message: StatusMessage, now: float) -> bool:
-        """Return whether a result became ready that goes before this message."""
+        """Return whether a result is ready that comes before this message."""
         return any(
             each.ready
             and each.delayed_until <= now
@@ -119,7 +119,7 @@ class Channel:
         )
 
     def pings_with(self, message: StatusMessage) -> Sequence[StatusMessage]:
-        """Return the messages whose person is owed a ping, if it is the person of this one."""
+        """Return the messages that owe a ping to the person of this one."""
         return [
             each
             for each in self.messages.values()
@@ -144,7 +144,7 @@ class Channel:
         return min((each.job.id for each in self.messages.values() if each.ready), default=math.inf)
 
     def platform_answered(self, now: float) -> None:
-        """Retry the chat at once after an outage, ever less often if that is in vain."""
+        """Retry the chat at once after an outage, and less often after each failure."""
         if self.away and now >= self.woken_at + pause_s(self.woken):
             self.woken, self.woken_at = self.woken + 1, now
             self.retry_now()
@@ -249,7 +249,7 @@ class Channels:
         self._wholes[platform].away.add(channel)
 
     def succeeded(self, platform: str) -> None:
-        """Record that a platform answered, and retry at once what an outage has held up.
+        """Record that a platform answered, and retry at once what an outage has delayed.
 
         The chats with the oldest results come first.
         """
@@ -267,7 +267,7 @@ class Channels:
             self.succeeded(platform)
 
     async def pause(self, platform: str, least_s: float, most_s: float) -> bool:
-        """Wait until the platform answers someone, within bounds. Returns whether it did."""
+        """Wait for any answer of the platform, up to a limit. Returns whether there was one."""
         await asyncio.sleep(least_s)
         succeeded = self._wholes[platform].succeeded
         await wait(succeeded, most_s - least_s)

@@ -44,7 +44,7 @@ from queueing.core.status import Standing
 
 log = logging.getLogger(__name__)
 
-_AGAIN_S = 1.0  # before a first message that waits for its job's end is considered again
+_AGAIN_S = 1.0  # before a first message that waits for its job's end is checked again
 
 
 class Editor:

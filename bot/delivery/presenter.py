@@ -207,7 +207,7 @@ class Presenter:
             channel.retry_now()
 
     def answered(self, platform: str) -> None:
-        """Deliver what an outage of the platform has held up, because it answers again."""
+        """Deliver what an outage of the platform has delayed, because it answers again."""
         if platform in self._platforms:
             self._channels.succeeded(platform)
 

@@ -23,7 +23,7 @@ Kind = tuple[WaitCause, str | None, str | None] | None
 Leaves out counts and times.
 """
 
-_LATE_S = 15.0  # without an update for this long, an expected end no longer holds one up
+_LATE_S = 15.0  # an expected end delays an update by this much at most
 
 _GOES_ON = frozenset({WaitCause.QUEUED, WaitCause.STARTING})  # these change with every job
 _OTHERS_TURN = frozenset({WaitCause.ROOM_BUSY, WaitCause.RESERVED, WaitCause.GATED})

@@ -199,8 +199,7 @@ class PersonUse:
     """A person's usage: GPU seconds and ended jobs of today, open jobs, and limits.
 
     `name` is their display name, or `user` if unknown. `admin` and the limits leave out rights that
-    depend on a call. Nobody can ban an admin, or a name
-    that no chat gives to people.
+    depend on a call. An admin cannot be banned, nor can a name that no chat gives to people.
     """
 
     user: str

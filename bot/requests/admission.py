@@ -325,7 +325,7 @@ class AdmissionService:
 
 
 def _with_cut_answer(reply_to: str) -> str:
-    """Return an origin that tells the person that only the end of the last answer was used."""
+    """Return an origin that records that only the end of the last answer was used."""
     origin = Origin.model_validate_json(reply_to)
     return origin.model_copy(update={"cut_answer": True}).model_dump_json()
 

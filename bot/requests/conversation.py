@@ -14,7 +14,7 @@ CHARS_PER_TOKEN = 3.5
 ANSWER_SHARE = 0.25  # of the context, kept free for the answer
 USUAL_CHARS = 24_000  # if the model's context size is unknown
 _PAIR = ["user", "assistant"]
-_SHORTENED_LEAST = 400  # characters; less tells nothing
+_SHORTENED_LEAST = 400  # characters; less would be useless
 _LEFT_OUT = "[the beginning is left out] … "
 IMAGES = 4  # the newest ones; each takes about a thousand tokens
 
@@ -54,9 +54,9 @@ def continued(
     """Return the conversation to send: the system prompt, the earlier turns that fit, the question.
 
     The oldest turns are dropped first, in pairs of question and answer. The system prompt and the
-    question always stay. Of a newest pair that does not fit, the beginning of the question and the
-    end of the answer stay: that is what people ask about. A vision model also receives the newest images of earlier turns that are
-    still kept.
+    question always stay. If the newest pair does not fit, the beginning of its question and the end
+    of its answer stay, because people ask about those. A vision model also receives the newest
+    images of earlier turns that are still stored.
     """
     room -= len(system) + sum(len(turn.told) for turn in asked.turns)
     said = [turn for turn in earlier.turns if turn.role != "system"]

@@ -51,8 +51,8 @@ async def checked(data: bytes, name: str = "") -> File:
 
     Only PNG, JPEG and WebP are opened here; AVIF, BMP, GIF and TIFF are converted by another
     process. The number of pixels is read before anything is decoded, and the whole image must
-    decode. Our own name replaces the person's, which only helps to say what cannot be read, and
-    metadata of a camera or a program is removed.
+    decode. A neutral name replaces the person's, which only helps to name unreadable formats. The
+    metadata of cameras and programs is removed.
     """
     if mime_of(data) in CONVERTED:
         data = await _converted(data)
@@ -236,9 +236,9 @@ def _mask(image: File, given: File | None) -> File:
 
 
 def _brightest(marks: Image.Image) -> Image.Image:
-    """Return the brightest colour of each pixel, because some people mark in red or blue.
+    """Return the brightest channel of each pixel, because some people mark in red or blue.
 
-    Without unmarked parts it is no such mask but an image, of which only white counts.
+    If that marks everything, the file is an ordinary image, of which only white counts.
     """
     red, green, blue = marks.convert("RGB").split()
     brightest = ImageChops.lighter(ImageChops.lighter(red, green), blue)

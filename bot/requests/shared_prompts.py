@@ -1,6 +1,6 @@
-"""Reads prompts as they are shared between other programs. Pure.
+"""Reads prompts in the notation that image programs share. Pure.
 
-Those hold LoRAs as tags (`<lora:ink:0.8>`), and often end with a block of parameters:
+Such prompts contain LoRAs as tags (`<lora:ink:0.8>`), and often end with a block of parameters:
 
     a cat
     Negative prompt: a dog
@@ -39,8 +39,8 @@ _SHOWN = 40  # characters of a name that had no effect
 class SharedPrompt:
     """A prompt in other programs' notation, taken apart.
 
-    `options` are values of `DrawingOptions` by name. `unused` names everything else that was wished
-    for.
+    `options` are values of `DrawingOptions` by name. `unused` names everything else that the prompt
+    asks for.
     """
 
     prompt: str
@@ -50,7 +50,7 @@ class SharedPrompt:
 
 
 def read(text: str) -> SharedPrompt:
-    """Take a prompt apart. One in plain words, or much too long, comes back unchanged.
+    """Take a prompt apart. Plain prompts and much too long ones are returned unchanged.
 
     Raises `Declined` if a LoRA's weight is out of range.
     """
@@ -132,7 +132,7 @@ def _weight(written: str | None) -> float:
 
 
 def _options(block: str) -> tuple[dict[str, object], tuple[str, ...]]:
-    """Return the options in a block, and the names of its other wishes."""
+    """Return the options in a block, and the names of its other parameters."""
     options: dict[str, object] = {}
     left = []
     for pair in _KEY.findall(block):
@@ -168,6 +168,6 @@ _READ: Mapping[str, tuple[str, Callable[[str], object]]] = {
     "steps": ("steps", _steps),
     "seed": ("seed", _seed),
     "cfg scale": ("guidance", _guidance),
-    "distilled cfg scale": ("guidance", _guidance),  # comes later, and is the one that counts
+    "distilled cfg scale": ("guidance", _guidance),  # comes later, and takes precedence
     "size": ("size", size),
 }

@@ -99,7 +99,7 @@ class Fetcher:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Provide the response to a request.
 
-        A proxy is told the checked address, because it could resolve the name to another one.
+        A proxy gets the checked address, because it could resolve the name to another one.
         """
         there, name = url, None
         if proxy is not None:

@@ -91,9 +91,9 @@ class Submitter:
             return await self._accepted(request, made, digest)
 
     def _understood(self, caller: Caller, drawing: Creation) -> tuple[Creation, tuple[str, ...]]:
-        """Return a request with the parameters in its prompt, and those that have no effect.
+        """Return a request with its prompt's parameters applied, and those that have no effect.
 
-        What is refused stays as it is, because a repeated call must not be refused here.
+        A prompt that is refused stays as it is, because a repeated call must not fail here.
         """
         try:
             return self.admission.understood(caller.person, drawing)

@@ -90,7 +90,7 @@ def size(mb: int) -> str:
 def amd_gpus(sys: Path = Path("/sys"), proc: Path = Path("/proc")) -> tuple[int, ...]:
     """Return the memory of each AMD GPU on this machine in MB, in the order of `amd:0` and so on.
 
-    None beside one of NVIDIA: servers use that, even if its driver is out of reach here.
+    Empty if there is an NVIDIA GPU: servers use that one, even if its driver is out of reach here.
     """
     try:
         others = (sys / "bus/pci/devices").iterdir()
@@ -113,7 +113,8 @@ class HostPlan:
     """A host to write: its memory, the source of that figure, and its servers by name.
 
     If the servers use several GPUs, `gpus` are the sizes of those GPUs by number, and `uses` are
-    the GPUs of each server. `maker` precedes a number in the setting `gpu`. The GPUs of servers in `guessed` are neither known nor confirmed.
+    the GPUs of each server. `maker` precedes a number in the setting `gpu`. The GPUs of servers in
+    `guessed` are neither known nor confirmed.
     """
 
     name: str
@@ -131,8 +132,8 @@ class HostPlan:
 class OwnMemory:
     """This machine's memory in MB: that of its GPUs by number, and its main memory.
 
-    `maker` is "amd:" for AMD's GPUs.
-    `gpuless` if models can only be in main memory. Otherwise it is never taken for a GPU's.
+    `maker` is "amd:" for AMD's GPUs. `gpuless` means that models can only be in main memory;
+    otherwise main memory is never taken for a GPU's.
     """
 
     gpus: tuple[int, ...] = ()
@@ -249,7 +250,7 @@ def _on_gpus(
 
 
 def _told(server: FoundServer, sizes: Sequence[int]) -> int | None:
-    """Return the GPU whose size a server reports as its own; None if that is not clear."""
+    """Return the GPU whose size a server reports; None if that is ambiguous."""
     return None if _spans(server) else gpu_of_size(server.total_mb, dict(enumerate(sizes)))
 
 

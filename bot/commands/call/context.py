@@ -108,7 +108,7 @@ def _trimmed(body: Body) -> Body:
 
 
 def offered(commands: Sequence[Command], *, admin: bool) -> list[Command]:
-    """Return the commands that a caller can type, with the parameters that are for them."""
+    """Return the commands that a caller may type, with the parameters that they may use."""
     shown = [each for each in commands if not each.hidden and (admin or not each.admin)]
     return shown if admin else [_for_everyone(each) for each in shown]
 

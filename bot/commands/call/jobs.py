@@ -95,7 +95,7 @@ async def words_behind(context: Context, call: Call) -> str:
 
 
 async def has_words(context: Context, invocation: Invocation) -> bool:
-    """Return whether a call replies to an answer, its reading aloud or a transcript."""
+    """Return whether a call replies to an answer, an answer read aloud or a transcript."""
     job = await _source(context, await _replied(context, invocation))
     return job is not None and isinstance(job.request, Chat | SpeechToText)
 

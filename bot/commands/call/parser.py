@@ -50,7 +50,7 @@ _OTHER_BOTS: Mapping[str, str] = {
     "stop": "cancel",
     "sref": "style",
 }
-"""What other bots call a command or an option."""
+"""Other bots' names for commands and options."""
 
 _FLAGS = frozenset({ParamKind.FLAG, ParamKind.MASK})
 
@@ -145,7 +145,7 @@ def options(command: Command) -> tuple[Param, ...]:
 
 
 def _missing(command: Command, param: Param) -> Refusal:
-    """Return the refusal for a call without that value; a choice right after the name is spelt out."""
+    """Return the refusal for a call without that value, with the choices of a first parameter."""
     if param.kind is ParamKind.CHOICE and param is command.params[0]:
         calls = ", ".join(f"/{command.name} {choice}" for choice in param.choices)
         return Refusal(RefusalKind.MISSING_CHOICE, calls=calls)

@@ -36,11 +36,11 @@ async def asking(
     same_again: bool = False,
     unused: Sequence[str] = (),
 ) -> SubmissionDetails:
-    """Return who asks in this call and where, once everything they sent before is accepted.
+    """Return a call's details for a submission, once everything sent before it is accepted.
 
     `cut` names the documents of which only the beginning is used. `same_again` is whether a
-    repeated request may give the same result. `unused` names the parameters in a prompt that have no
-    effect. Raises `Declined` where the result could not be shown.
+    repeated request may give the same result. `unused` names the parameters in a prompt that have
+    no effect. Raises `Declined` where the result could not be shown.
     """
     invocation = call.invocation
     if invocation.lacks:
@@ -72,9 +72,10 @@ async def asking(
 async def repeated(
     context: Context, call: Call, job: Job, request: Request, *, unused: Sequence[str] = ()
 ) -> AcceptedJob:
-    """Submit again with a job's files, with `request` in place of its own.
+    """Submit a job again with its files, with `request` in place of its request.
 
-    `unused` names the parameters in its prompt that have no effect. It goes to the job's model unless the call names another. Raises `Declined` and `Refused`.
+    It goes to the job's model unless the call names another. `unused` names the parameters in its
+    prompt that have no effect. Raises `Declined` and `Refused`.
     """
     files = await context.queue.jobs.inputs(job)
     if files is None or (not files and job.request.needs_files):

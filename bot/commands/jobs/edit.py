@@ -191,7 +191,7 @@ async def _is_about_images(context: Context, call: Call) -> bool:
 
 
 async def _meant(context: Context, call: Call) -> Job:
-    """Return the job to change. A new text alone is not about what was only read or transcribed."""
+    """Return the job to change. A new text alone skips speech, transcripts and embeddings."""
     at = call.invocation
     if at.form or at.replied_to is not None or call.whole("id") is not None:
         return await past_job(context, call)

@@ -40,7 +40,7 @@ FORGET_ME = Command(
 
 
 async def handle_forget(context: Context, call: Call) -> Answer:
-    """Delete the caller's data; all of it only if they are sure."""
+    """Delete the caller's data. Deleting all of it needs a confirmation."""
     if call.text("what") == "conversation":
         return await _forget_conversation(context, call)
     if call.args.get("sure"):
@@ -62,7 +62,7 @@ async def handle_forget_me(context: Context, call: Call) -> Answer:
 
 
 def _mark(user: str) -> int:
-    """Return a number that tells people's buttons apart."""
+    """Return a number that identifies a person's button."""
     return crc32(user.encode())
 
 
