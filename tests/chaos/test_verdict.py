@@ -1,7 +1,12 @@
 """The trial sees a request that was accepted twice, and blames no retry that had to begin again."""
 
+from random import Random
+from typing import Any, cast
+
 import pytest
 
+from tests.chaos.people.program_calls import Wish
+from tests.chaos.people.program_jobs import NativeJob
 from tests.chaos.verdict import Queue, Row, accepted_twice
 
 
@@ -44,3 +49,21 @@ def test_a_retry_after_the_end_of_its_job_is_no_breach(state: str) -> None:
     assert list(accepted_twice([first, AGAIN])) == []
     between = Queue(model="writes").overtaken([first, AGAIN], [(7, 1.0)])
     assert list(between) == []
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_only_a_key_promises_the_same_job(*, keyed: bool) -> None:
+    """A retry without a key would be blamed that began again after its job was cancelled."""
+    wish = Wish(number=7, model="writes", prompt="7", headers={}, others={})
+    call = NativeJob(
+        wish=wish,
+        session=cast("Any", None),
+        urls=(),
+        random=Random(1),
+        keyed=keyed,
+        faults=[],
+    )
+    call.is_job(1)
+    call.is_job(1)
+    call.is_job(2)
+    assert call.faults == ["call 7 was job 1, then 2"] * keyed

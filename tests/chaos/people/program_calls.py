@@ -135,8 +135,11 @@ class ProgramCall(ABC):
         return {**self.wish.headers, **how}
 
     def is_job(self, job: int) -> None:
-        """Note the job of a call: it is the same each time."""
-        if self.job not in {None, job}:
+        """Note the job of a call: with a key it is the same each time.
+
+        A retry without one may begin again; `accepted_twice` says after what.
+        """
+        if self.keyed and self.job not in {None, job}:
             self.faults.append(f"call {self.wish.number} was job {self.job}, then {job}")
         self.job = job
 
