@@ -35,9 +35,9 @@ from bot.delivery.status_message import StatusMessage
 from bot.monitoring.delivery_meter import DeliveryMeter, counted
 from bot.requests import recordings
 from bot.texts import status
+from bot.texts.busy_queues import busy_queue
 from bot.texts.catalogue import join, word
 from bot.texts.paging import is_long, last_page
-from bot.texts.status import busy_queue
 from queueing.core.jobs import JobState
 from queueing.core.ports import Clock
 from queueing.core.status import Standing

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from bot.texts.status import busy_queue
+from bot.texts.busy_queues import busy_queue
 from queueing.core.catalog import Catalog
 from queueing.core.snapshot import Reason, Residency, WaitCause
 from queueing.core.status import (
