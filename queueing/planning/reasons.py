@@ -9,7 +9,8 @@ from math import inf
 
 from queueing.core.snapshot import Reason, Residency, WaitCause
 from queueing.core.specs import together
-from queueing.planning.eviction import candidates, kept_out_by, lacking_mb
+from queueing.planning.eviction import candidates, kept_out_by
+from queueing.planning.eviction_units import lacking_mb
 from queueing.planning.fleet_state import FleetState, has_time, has_time_to_load
 from queueing.planning.hosts import next_quiet, why_rests
 from queueing.planning.states import BackendState, CopyState, Cutoff, HostState, ModelState
