@@ -20,8 +20,9 @@ from bot.config.host_checks import (
     twins_of_models,
     twins_of_servers,
 )
+from bot.config.hosts import BackendConfig
 from bot.config.people_checks import people_problems, people_warnings
-from bot.config.sections import BackendConfig, ModelConfig
+from bot.config.sections import ModelConfig
 from bot.config.values import Section
 from bot.config.yaml_reader import ConfigProblem, Path, no_setting
 from queueing.core.catalog import Catalog, meant_or_all

@@ -13,14 +13,12 @@ from backends.common.proxies import NO_PROXIES, Proxies
 from backends.registry import KINDS, connect
 from bot.config.chats import ChatsConfig, RoomConfig, StyleConfig
 from bot.config.forms import ENVIRONMENT, Proxy
-from bot.config.hosts import Zone
+from bot.config.hosts import BackendConfig, HostConfig, Zone
 from bot.config.sections import (
     ApiConfig,
-    BackendConfig,
     ClusterConfig,
     ConversationConfig,
     DefaultsConfig,
-    HostConfig,
     LimitsConfig,
     LoggingConfig,
     MetricsConfig,

@@ -18,8 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from bot.config.forms import ApiUrl, BaseUrl, Gpu, HostName, OwnHost, RoleId
-from bot.config.hosts import QuietWindows, SleepConfig, WakeConfig, Zone
+from bot.config.forms import ApiUrl, HostName, OwnHost, RoleId
 from bot.config.tokens import Secret, long_enough
 from bot.config.values import (
     Duration,
@@ -50,94 +49,23 @@ from bot.http.addresses import host_and_port, is_every_address, opened_by
 from bot.people.access import PersonLimits, Role
 from queueing.core.requests import Capability
 from queueing.core.snapshot import LONG_QUEUE, Rules
-from queueing.core.specs import HostSpec, ModelSpec, Timeouts
+from queueing.core.specs import ModelSpec, Timeouts
 
 _MODEL = ModelSpec(name="", backends=(), capabilities=frozenset())
-_HOST = HostSpec(name="", vram_mb=0, backends=())
 _TIMEOUTS = Timeouts()
 _RULES = Rules()
 _LIMITS = PersonLimits()
-YIELDS_ABOVE_MB = 1024  # a desktop and its windows hold less, a game holds more
 LaneName = Literal["vip", "normal", "relaxed"]
 _HELD = ("role", "member")
 WORKFLOWS = ("workflow", "image_workflow", "edit_workflow")  # options that name files
 
 
-# ---------------------------------------------------------------- hosts and models
+# ---------------------------------------------------------------- models
 
 
 def _off(value: object) -> object:
     """Read "off" as None."""
     return None if value in ("off", False) else value  # no set lookup: the value may be unhashable
-
-
-def _yielding(value: object) -> object:
-    """Read true as the usual size of a game; false and "off" mean never."""
-    if value is True:
-        return YIELDS_ABOVE_MB
-    return None if value in ("off", False) else megabytes_or_auto(value)
-
-
-class BackendConfig(Section):
-    """An inference server. Further settings belong to its kind, which checks them.
-
-    Without `discover`, its models are discovered if the configuration names none for it. On a
-    machine with several GPUs, `gpus` are those it uses, and `split` is how it divides models among
-    them.
-    """
-
-    model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, JsonValue]
-
-    kind: str
-    url: BaseUrl | None = None
-    token: Secret = None
-    parallel: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    discover: bool | None = None
-    gpus: tuple[GpuName, ...] | None = None
-    split: Split = ()
-    unload_after_s: Idle | None = Field(default=None, alias="idle_unload")
-
-
-class GpuConfig(Section):
-    """One GPU of a machine with several."""
-
-    vram_mb: Megabytes = Field(alias="vram")
-    margin: Annotated[float, Field(gt=0, le=1)] | None = None
-    gpu: Gpu | None = None
-
-
-class HostConfig(Section):
-    """A memory budget: a GPU, or a machine without one, and the servers that share it.
-
-    A machine with several `gpus` has a budget for each of them.
-    """
-
-    gpus: dict[GpuName, GpuConfig] = Field(default_factory=dict)
-    vram_mb: Megabytes | None = Field(default=None, alias="vram")
-    margin: Annotated[float, Field(gt=0, le=1)] = _HOST.margin
-    gpu: Gpu | None = None
-    unload_after_s: Idle | None = Field(default=None, alias="idle_unload")
-    quiet: QuietWindows = ()
-    yields_above_mb: Annotated[int | None, BeforeValidator(_yielding)] = Field(
-        default=None, alias="yield_to_others"
-    )
-    timezone: Zone | None = None
-    wake: WakeConfig | None = None
-    sleep: SleepConfig | None = None
-    backends: dict[Name, BackendConfig] = Field(min_length=1)
-
-    @model_validator(mode="after")
-    def _one_or_several(self) -> Self:
-        if self.gpus and (self.vram_mb is not None or self.gpu is not None):
-            raise ValueError("`gpus`: set `vram` and `gpu` on each GPU, not on the host")
-        return self
-
-    @model_validator(mode="after")
-    def _wakes_again(self) -> Self:
-        if self.sleep is not None and self.wake is None:
-            raise ValueError("sleep: nothing would wake it: set `wake` as well")
-        return self
 
 
 class TimeoutsConfig(Section):
