@@ -17,7 +17,8 @@ from aiohttp import web
 from pydantic import Field
 
 from bot.api.calls import sse
-from bot.api.runs.runs import Run, wait
+from bot.api.runs.alarm import wait
+from bot.api.runs.runs import Run
 from bot.api.runs.views import JobView, View, place_of
 from queueing.core.jobs import JobState
 

@@ -29,6 +29,7 @@ from bot.api.calls.errors import (
     stopping,
     too_late,
 )
+from bot.api.runs.alarm import Alarm
 from bot.api.runs.attendance import Attendance
 from bot.api.runs.runs import LOOK_EVERY_S, Run, Runs
 from bot.api.runs.views import job_view
@@ -66,37 +67,6 @@ class Writer(Protocol):
 
     def failing(self, error: ApiError) -> bytes:
         """Return the end of a failed stream, which clients must not mistake for an answer."""
-
-
-class Alarm:
-    """Sets an event at a time that can be postponed cheaply, for example at every token.
-
-    Postponing does not touch the timer.
-    """
-
-    def __init__(self, news: asyncio.Event) -> None:
-        self._news = news
-        self._loop = asyncio.get_running_loop()
-        self._due = 0.0
-        self._timer: asyncio.TimerHandle | None = None
-
-    def put(self, due: float) -> None:
-        """Set the time, on the loop's clock. It must not be earlier than the previous one."""
-        self._due = due
-        if self._timer is None:
-            self._timer = self._loop.call_at(due, self._ring)
-
-    def close(self) -> None:
-        """Cancel the alarm."""
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _ring(self) -> None:
-        self._timer = None
-        if self._loop.time() < self._due:
-            self.put(self._due)
-        else:
-            self._news.set()
 
 
 COMMENT_EVERY_S = 5.0

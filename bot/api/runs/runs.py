@@ -7,11 +7,12 @@ the start. Events are recorded as soon as a job is accepted, before the caller k
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
+from bot.api.runs.alarm import wait
 from bot.core.origin import Origin, origin_in
 from bot.core.queue import JobReader, QueueStatus
-from queueing.core.concurrency import TaskGroup, timeout
+from queueing.core.concurrency import TaskGroup
 from queueing.core.constructors import altering
 from queueing.core.errors import StoreError
 from queueing.core.events import (
@@ -325,13 +326,6 @@ def without_words(job: Job) -> Job:
     if not isinstance(request, Chat) or request.passed_on is None:
         return job
     return _altered(job, request=request.model_copy(update={"passed_on": None}))
-
-
-async def wait(news: asyncio.Event, within_s: float) -> None:
-    """Wait until the event is set, for at most `within_s` seconds."""
-    with suppress(TimeoutError):
-        async with timeout(within_s):
-            await news.wait()
 
 
 def api_origin(job: Job) -> Origin | None:

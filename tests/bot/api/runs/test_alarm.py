@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from bot.api.runs.answers import Alarm
+from bot.api.runs.alarm import Alarm
 from tests.simulation.loop import run
 
 

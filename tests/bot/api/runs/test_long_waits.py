@@ -6,7 +6,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
 
 from bot.api.openai.chat_stream import ChatStream, Heading
-from bot.api.runs.answers import Alarm, AnswerSender, WaitLimits
+from bot.api.runs.alarm import Alarm
+from bot.api.runs.answers import AnswerSender, WaitLimits
 from bot.api.runs.attendance import Attendance
 from bot.api.runs.runs import Runs
 from queueing.core.jobs import stand_in
