@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pydantic import JsonValue
 
 from backends.comfyui.workflow.exported import files, values
+from backends.comfyui.workflow.exported.foreign import STANDS_FOR_NEGATIVE, stands_for, with_ours
 from backends.comfyui.workflow.exported.links import InputPlace, samplers, value_at
 from backends.comfyui.workflow.exported.prompts import PromptChoice, negative_in, prompt_in
 from backends.comfyui.workflow.graph.analysis import Medium, medium_of, saves_in, unscaled
@@ -54,10 +55,7 @@ _OTHER_LOADERS = frozenset(
 )
 """Nodes that load an image from elsewhere and have the outputs of `LoadImage`."""
 
-_PROMPT_MARK = re.compile(r"%prompt%|(?<!\{)\{(prompt|positive)\}(?!\})|\$prompt\$?|\[prompt\]")
-_STANDS_FOR_NEGATIVE = re.compile(r"[\W_]*neg(ative)?[\W_]*(prompt)?[\W_]*(text)?", re.IGNORECASE)
 _INTRODUCTION = re.compile(r".*<Prompt Start>\s*", re.DOTALL)  # which Lumina models expect
-_NEGATIVE_MARK = re.compile(r"%negative(_prompt)?%|\{negative(_prompt)?\}")
 _LOADS_ROWS = "Power Lora Loader"
 _MEGAPIXELS = 1.0
 _CHOICES = FILES | {"lora", "sampler", "scheduler"}  # placeholders for one of several choices
@@ -141,13 +139,13 @@ def _texts(part: Graph, prompt: PromptChoice, chosen: Chosen) -> Iterator[tuple[
     for place in negative:
         text = value_at(part, place)
         usual = re.sub(r"[{}]", "", text) if isinstance(text, str) else ""
-        usual = "" if _STANDS_FOR_NEGATIVE.fullmatch(usual) else usual
+        usual = "" if STANDS_FOR_NEGATIVE.fullmatch(usual) else usual
         yield place, f"{{{{negative:{usual}}}}}" if usual.strip() else "{{negative}}"
 
 
 def _with_prompt(text: str) -> str:
-    """Return a text with the prompt in place of another program's placeholder, or of all of it."""
-    marked = _PROMPT_MARK.sub("{{prompt}}", text)
+    """Return a text with the prompt in it: in the place of another program's mark, or of all."""
+    marked = with_ours(text, PROMPT)
     if names_in(marked) == {PROMPT}:
         return marked
     begins = _INTRODUCTION.match(text)
@@ -217,7 +215,7 @@ class _Drafting:
         """Empty the texts that are only another program's placeholder for the negative prompt."""
         for key, node in list(self.nodes.items()):
             for name, value in node.inputs.items():
-                if isinstance(value, str) and _NEGATIVE_MARK.fullmatch(value):
+                if isinstance(value, str) and stands_for(value) == "negative":
                     self._set(key, name, "")
                     self._tell(key, f"{name} = '' (was {_short(value)})")
 

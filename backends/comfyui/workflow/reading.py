@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from pydantic import JsonValue
 
+from backends.comfyui.workflow.exported.foreign import in_our_words
 from backends.comfyui.workflow.graph.nodes import (
     Graph,
     Node,
@@ -140,6 +141,24 @@ def _title(about: JsonValue) -> str:
     return title if isinstance(title, str) else ""
 
 
+def read_export(text: str, *, name: str) -> Graph:
+    """Parse a workflow that was not made for Usher. Raises `BadModel` like `parse_workflow`.
+
+    Puts missing quotes around placeholders and words, separates double braces that are no
+    placeholder, and replaces other programs' placeholders for numbers with usual numbers.
+    """
+    first, *others = in_our_words(text)
+    try:
+        return parse_workflow(first, name=name)
+    except BadModel as error:
+        for mended in others:
+            try:
+                return parse_workflow(mended, name=name)
+            except BadModel:
+                continue
+        raise error from None
+
+
 def as_export(graph: Graph) -> dict[str, JsonValue]:
     """Return a graph as ComfyUI exports it, with the titles of nodes."""
     found: dict[str, JsonValue] = {}
@@ -147,60 +166,3 @@ def as_export(graph: Graph) -> dict[str, JsonValue]:
         about: dict[str, JsonValue] = {"_meta": {"title": node.title}} if node.title else {}
         found[key] = {"inputs": dict(node.inputs), "class_type": node.class_type, **about}
     return found
-
-
-# ---------------------------------------------------------------- files of other programs
-
-_PLACEHOLDERS = re.compile(r"(?<=:)\s*(\{\{ *[a-z][a-z0-9_]* *(?::[^{}]*)?\}\})(?=\s*[,}\]])")
-_BARE = re.compile(r'(?<=:)\s*(\{\w+\}|(?!true|false|null)[A-Za-z_$%][^\s",{}\[\]]*)(?=\s*[,}\]])')
-_USUAL = {
-    "seed": 0,
-    "steps": 20,
-    "scale": 7,
-    "cfg": 7,
-    "width": 1024,
-    "height": 1024,
-    "denoise": 1,
-    "batch_size": 1,
-    "batchsize": 1,
-}
-"""Usual values for other programs' placeholders for numbers, such as "%steps%"."""
-
-_ALIKE = (
-    (re.compile(r"\{\{ *positive(_prompt)? *\}\}"), "{{prompt}}"),
-    (re.compile(r"\{\{ *negative_prompt *\}\}"), "{{negative}}"),
-)
-_MARKED = re.compile(rf'"[%{{$]({"|".join(_USUAL)})[%}}$]"', re.IGNORECASE)
-_BRACES = re.compile(r"\{\{+|\}\}+")
-
-
-def read_export(text: str, *, name: str) -> Graph:
-    """Parse a workflow that was not made for Usher. Raises `BadModel` like `parse_workflow`.
-
-    Puts missing quotes around placeholders and words, separates double braces that are no
-    placeholder, and replaces other programs' placeholders for numbers with usual numbers.
-    """
-    quoted = _BARE.sub(r' "\1"', _PLACEHOLDERS.sub(r' "\1"', text))
-    try:
-        return parse_workflow(_numbered(text), name=name)
-    except BadModel as error:
-        for mended in (quoted, _BRACES.sub(_apart, quoted)):
-            try:
-                return parse_workflow(_numbered(mended), name=name)
-            except BadModel:
-                continue
-        raise error from None
-
-
-def _numbered(text: str) -> str:
-    """Return a text with numbers and Usher's words in place of other programs' placeholders."""
-    for mark, word in _ALIKE:
-        text = mark.sub(word, text)
-    for word in ("steps", "width", "height"):
-        if f"{{{{{word}:" not in text:  # otherwise it has a default there
-            text = re.sub(rf'"\{{\{{ *{word} *\}}\}}"', str(_USUAL[word]), text)
-    return _MARKED.sub(lambda found: str(_USUAL[found[1].casefold()]), text)
-
-
-def _apart(found: re.Match[str]) -> str:
-    return " ".join(found[0])

@@ -1,4 +1,4 @@
-"""Other programs' placeholders in workflow files. Pure."""
+"""Other programs' placeholders in workflow files: what they mean, and Usher's words for them. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from backends.comfyui.workflow.graph.nodes import WORDS, Graph, texts_in
 
 _PLACEHOLDER = re.compile(
-    r"%(\w+)%|\$\{(\w+)\}|\$(\w+)\b|(?<!\{)\{ *(\w+) *\}(?!\})|<(\w+)>|\[(\w+)\]|__(\w+?)__|@(\w+)@"
+    r"%(\w+)%|\$\{(\w+)\}|\$(\w+)\b\$?|(?<!\{)\{ *(\w+) *\}(?!\})|<(\w+)>|\[(\w+)\]|__(\w+?)__|@(\w+)@"
 )
 _CALLED: Mapping[str, str] = {
     "batch_size": "count",
@@ -30,6 +30,27 @@ _CALLED: Mapping[str, str] = {
 """What other programs call the placeholders of `WORDS`."""
 _NAMED_BY_USHER = "filename_prefix"  # ComfyUI itself reads %width% there
 
+STANDS_FOR_NEGATIVE = re.compile(r"[\W_]*neg(ative)?[\W_]*(prompt)?[\W_]*(text)?", re.IGNORECASE)
+_UNQUOTED = re.compile(r"(?<=:)\s*(\{\{ *[a-z][a-z0-9_]* *(?::[^{}]*)?\}\})(?=\s*[,}\]])")
+_BARE = re.compile(r'(?<=:)\s*(\{\w+\}|(?!true|false|null)[A-Za-z_$%][^\s",{}\[\]]*)(?=\s*[,}\]])')
+_USUAL = {
+    "seed": 0,
+    "steps": 20,
+    "scale": 7,
+    "cfg": 7,
+    "width": 1024,
+    "height": 1024,
+    "denoise": 1,
+    "batch_size": 1,
+    "batchsize": 1,
+}
+"""Usual values of what other programs replace by numbers, such as "%steps%"."""
+
+_MARKED = re.compile(rf'"[%{{$]({"|".join(_USUAL)})[%}}$]"', re.IGNORECASE)
+_TEXTS = [name for name, word in _CALLED.items() if word in {"prompt", "negative"}]
+_TEXT_IN_BRACES = re.compile(rf"\{{\{{ *({'|'.join(_TEXTS)}) *\}}\}}")
+_BRACES = re.compile(r"\{\{+|\}\}+")
+
 
 def hint_of(graph: Graph) -> str:
     """Return another program's placeholder that could be `{{prompt}}`, or ""."""
@@ -51,11 +72,51 @@ def _found_in(graph: Graph) -> Iterator[tuple[str, str, str]]:
     for key, node in graph.items():
         for text in texts_in(node.inputs):
             for found in _PLACEHOLDER.finditer(text):
-                name = next(filter(None, found.groups())).casefold()
-                word = name if name in WORDS else _CALLED.get(name)
-                if word is not None:
+                if (word := _word_of(found)) is not None:
                     yield key, found[0], word
 
 
 def _replaced(graph: Graph, key: str, written: str, word: str) -> str:
     return f"write {{{{{word}}}}} instead of {written} in node {key} ({graph[key].class_type})"
+
+
+def _word_of(found: re.Match[str]) -> str | None:
+    name = next(filter(None, found.groups())).casefold()
+    return name if name in WORDS else _CALLED.get(name)
+
+
+def stands_for(text: str) -> str | None:
+    """Return the placeholder of ours that a text means, if it is only another program's."""
+    found = _PLACEHOLDER.fullmatch(text)
+    return _word_of(found) if found else None
+
+
+def with_ours(text: str, word: str) -> str:
+    """Return a text with our placeholder in the place of other programs' that mean it."""
+
+    def ours(found: re.Match[str]) -> str:
+        return f"{{{{{word}}}}}" if _word_of(found) == word else found[0]
+
+    return _PLACEHOLDER.sub(ours, text)
+
+
+def in_our_words(text: str) -> Iterator[str]:
+    """Yield a file's text with Usher's words for other programs' marks, in ever bolder readings.
+
+    The second has placeholders and words in quotes, the third also takes double braces apart.
+    """
+    quoted = _BARE.sub(r' "\1"', _UNQUOTED.sub(r' "\1"', text))
+    yield from map(_numbered, (text, quoted, _BRACES.sub(_apart, quoted)))
+
+
+def _numbered(text: str) -> str:
+    """Return a text with numbers and Usher's words for the marks of other programs."""
+    text = _TEXT_IN_BRACES.sub(lambda found: f"{{{{{_CALLED[found[1]]}}}}}", text)
+    for word in ("steps", "width", "height"):
+        if f"{{{{{word}:" not in text:  # a default would be given elsewhere
+            text = re.sub(rf'"\{{\{{ *{word} *\}}\}}"', str(_USUAL[word]), text)
+    return _MARKED.sub(lambda found: str(_USUAL[found[1].casefold()]), text)
+
+
+def _apart(found: re.Match[str]) -> str:
+    return " ".join(found[0])
