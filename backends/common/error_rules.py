@@ -176,7 +176,7 @@ def _judged(
 
 
 def _final(status: int, said: "_ErrorText") -> ProblemKind | None:
-    """Return what no retry and no rule changes."""
+    """Return the problem that neither a retry nor a rule can change."""
     if status == TOO_LARGE:
         return ProblemKind.TOO_LARGE
     unpaid = status == UNPAID or said.codes & OF_CREDIT or says(said.sentence, _NO_CREDIT)
@@ -271,7 +271,7 @@ class _ErrorText:
 
 
 def _parsed(body: JsonValue) -> JsonValue:
-    """Return a body as JSON if it is an object, also one in a list, as Gemini sends it."""
+    """Return a body as JSON if it is an object, or a list of one, as Gemini sends."""
     parsed = body
     if isinstance(body, str) and body.lstrip().startswith(("{", "[")):
         with suppress(ValueError, RecursionError):

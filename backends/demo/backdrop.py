@@ -123,11 +123,11 @@ class Backdrop:
             self._shore(draw)
 
     def _deep(self) -> float:
-        """Return how far the ground's details reach, below which there may be a shore."""
+        """Return the lower end of the ground's details, below which there may be a shore."""
         return 0.12 if self._scene.ground is Ground.SEA and self._stands() else 0.37
 
     def _stands(self) -> bool:
-        """Return whether something stands in the front, which would be in the water."""
+        """Return whether an item in front needs the shore."""
         return any(item.thing.place is Place.GROUND for item in self._scene.items)
 
     def _shore(self, draw: ImageDraw.ImageDraw) -> None:

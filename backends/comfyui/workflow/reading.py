@@ -83,7 +83,7 @@ def _hint(error: json.JSONDecodeError) -> str:
     if after.startswith(("}", "]")):
         return ": remove the comma before it"
     if error.msg == "Extra data" or error.doc.lstrip().startswith("```"):
-        return ": the file may contain nothing beside the workflow"
+        return ": the file may contain nothing but the workflow"
     return ""
 
 

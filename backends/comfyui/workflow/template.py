@@ -229,7 +229,7 @@ def prepare(nodes: Graph, values: Mapping[str, JsonValue], *, name: str) -> Temp
         )
     if not shows(nodes, saves):
         named = ", ".join(f"{key} ({nodes[key].class_type})" for key in saves)
-        raise BadModel(f"{name}: node {named}: what it saves is no image, video or sound")
+        raise BadModel(f"{name}: node {named}: it saves no image, video or sound")
     if "frames" in used and "fps" not in used and rate_of(nodes) is None:
         raise BadModel(f"{name}: {{{{frames}}}} needs {{{{fps}}}}, or a node that sets fps")
     medium, counted = medium_of(nodes, saves), taken(used)

@@ -1,6 +1,6 @@
 """Asks a model again, without the part of a request that its server has refused.
 
-- If a chat template has no system role, the system text is sent as part of its question.
+- If a chat template has no system role, the system text is sent with its question.
 - If a model takes fewer images, only the newest ones are sent.
 
 Servers list such models like any other, so only a refusal reveals them. Only an answer to the

@@ -1,4 +1,4 @@
-"""Reads the text of an exported workflow, also from a picture that ComfyUI saved."""
+"""Reads the text of an exported workflow, also from an image that ComfyUI saved."""
 
 import struct
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
@@ -10,11 +10,11 @@ from queueing.core.errors import BadModel
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 _PLAIN, _INTERNATIONAL = b"tEXt", b"iTXt"
-_UNPACKED = b"\0\0"  # neither compressed nor with a way to compress
+_UNPACKED = b"\0\0"  # not compressed, and no method of compression
 
 
 def export_in(file: Path) -> str:
-    """Return the text of a file. Raises `BadModel` if it cannot be read or is no text."""
+    """Return the text of a file. Raises `BadModel` if it is unreadable or not text."""
     try:
         content = file.read_bytes()
     except OSError as error:
@@ -30,10 +30,10 @@ def export_in(file: Path) -> str:
 
 
 def _of_picture(content: bytes, name: str) -> str:
-    """Return the graph that ComfyUI put into a picture, in the form that servers run."""
+    """Return the graph that ComfyUI put into an image, in the form that servers run."""
     found = dict(_texts_in(content)).get("prompt")
     if found is None:
-        raise BadModel(f"{name}: this picture contains no workflow that servers can run: {EXPORT}")
+        raise BadModel(f"{name}: this image contains no workflow that servers can run: {EXPORT}")
     return found
 
 

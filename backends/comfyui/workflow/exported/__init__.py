@@ -1,1 +1,1 @@
-"""What exported workflows of others contain: links, prompts, numbers, files. Pure."""
+"""Finds links, prompts, numbers and files in workflows that other people exported. Pure."""

@@ -36,9 +36,9 @@ _NUMBERED = re.compile(r"image_?(\d)$")
 
 
 def lora(graph: Graph) -> Found:
-    """Yield the first LoRA that makes a style, which requests may replace.
+    """Yield the first LoRA that sets a style, which requests may replace.
 
-    A LoRA that makes a model fast stays: without it, nothing would come out.
+    A LoRA that makes a model fast stays, because the few steps of the workflow depend on it.
     """
     for key, node in graph.items():
         name = node.inputs.get("lora_name")
@@ -54,7 +54,7 @@ def lora(graph: Graph) -> Found:
 
 
 def files(graph: Graph, medium: Medium, offered: JsonValue) -> Found:
-    """Yield the images and the sound that requests bring.
+    """Yield the images and the sound that requests provide.
 
     An image that no sampler sees, such as a watermark, belongs to the workflow.
     """

@@ -1,1 +1,1 @@
-"""Graphs of nodes: what they contain, how they change, what servers say of their types. Pure."""
+"""Graphs of nodes: their contents, their changes, and the servers' node types. Pure."""

@@ -219,7 +219,7 @@ def medium_of(nodes: Graph, saves: Collection[str]) -> Medium:
 
 
 def shows(nodes: Graph, saves: Collection[str]) -> bool:
-    """Return whether a chat can show anything of what is saved, unlike latents, texts and shapes."""
+    """Return whether a chat can show any saved file; not so latents, texts and shapes."""
     return any(_saved_by(nodes[key].class_type) for key in saves)
 
 
