@@ -188,7 +188,7 @@ MOST_LOST = 10_000
 SHOW_EVERY_S = 2.0
 """How often a process with open calls shows the others that it is alive, in seconds."""
 CLOSES_WITHIN_S = 0.5
-"""How long the last report of a process that stops may take, in seconds."""
+"""The most seconds that the last report of a stopping process may take."""
 
 
 @dataclass(eq=False, slots=True)
