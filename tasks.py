@@ -5,7 +5,7 @@ of date or of another Python, then runs one task in it. Uses only the standard l
 touches the system's Python.
 """
 
-from __future__ import annotations  # older Pythons would fail before they are told
+from __future__ import annotations  # older Pythons would fail without a message
 
 import hashlib
 import importlib.util
@@ -193,7 +193,7 @@ def prepare(level: str) -> bool:
             mark.write_text(f"{found}\n{built_for()}", encoding="utf-8")
         return False
     if wrong:
-        print(f"{VENV.name} {wrong}: making it again.", file=sys.stderr)
+        print(f"{VENV.name} {wrong}: creating it again.", file=sys.stderr)
     print(f"preparing {VENV.name} (once; this takes a minute) …", file=sys.stderr, flush=True)
     make_venv(anew=bool(wrong) or not found)
     mark.unlink(missing_ok=True)
@@ -208,10 +208,10 @@ def why_unfit(found: str, built: str, python: str) -> str:
     `found` and `built` are the lines of its mark.
     """
     if not found.startswith(f"{python} "):
-        return f"is of Python {found.partition(' ')[0]}, and this is Python {python}"
+        return f"belongs to Python {found.partition(' ')[0]}, and this is Python {python}"
     if not PYTHON.exists() or not is_python_there():  # a link to nothing does not exist either
-        return "is of a Python that is gone"
-    return "is of another Python or machine" if built not in ("", built_for()) else ""
+        return "belongs to a Python that is gone"
+    return "belongs to another Python or machine" if built not in ("", built_for()) else ""
 
 
 def is_python_there() -> bool:

@@ -296,20 +296,20 @@ OURS = f"{sys.version_info[0]}.{sys.version_info[1]}"
     ("says", "happens"),
     [
         ("", lambda _: None),
-        (f"is of Python 3.8, and this is Python {OURS}", lambda made: _marked(made, "3.8")),
+        (f"belongs to Python 3.8, and this is Python {OURS}", lambda made: _marked(made, "3.8")),
         (
-            "is of another Python or machine",
+            "belongs to another Python or machine",
             lambda made: _marked(made, OURS, ".cpython-311-arm-linux-musl.so"),
         ),
-        ("is of another Python or machine", lambda made: _linked(made, "another")),
-        ("is of a Python that is gone", lambda made: _linked(made, "gone")),
-        ("is of a Python that is gone", lambda made: (made / "pyvenv.cfg").unlink()),
+        ("belongs to another Python or machine", lambda made: _linked(made, "another")),
+        ("belongs to a Python that is gone", lambda made: _linked(made, "gone")),
+        ("belongs to a Python that is gone", lambda made: (made / "pyvenv.cfg").unlink()),
         (
-            "is of a Python that is gone",
+            "belongs to a Python that is gone",
             lambda made: (made / "pyvenv.cfg").write_text(f"home = {made / 'gone'}\n"),
         ),
         (
-            "is of Python garbage, and this is",
+            "belongs to Python garbage, and this is",
             lambda made: (made / "installed").write_text("garbage"),
         ),
     ],
