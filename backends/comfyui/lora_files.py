@@ -12,7 +12,7 @@ from queueing.core.requests import Generation
 async def lora_files(server: ComfyUIServer, workflow: Template) -> tuple[str, ...]:
     """Return the files that a template's LoRA loader can load.
 
-    A loader with rows has no list of its own, so all LoRAs of the server count.
+    A loader with rows lists no LoRAs, so all those of the server count.
     """
     class_type, name = workflow.lora_loader or ("", "")
     offered = choices_of(await server.node_type(class_type), class_type, name)

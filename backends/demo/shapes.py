@@ -29,7 +29,7 @@ COLOURS: Mapping[str, Colour] = {
     "teal": (64, 160, 160),
     "gold": (236, 186, 70),
 }
-_PER_SEGMENT = 8  # points of a curve between two of its own
+_PER_SEGMENT = 8  # points drawn between two points of a curve
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

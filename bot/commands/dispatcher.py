@@ -108,7 +108,7 @@ class Dispatcher:
                 await self._leave_to_next_holder(invocation)
 
     async def _is_remark(self, invocation: Invocation) -> bool:
-        """Return whether a call is only a remark on what the bot has made, meant for people."""
+        """Return whether a call is only a comment on a result, meant for people."""
         if not invocation.to_words:
             return False
         if self._closed:

@@ -348,7 +348,7 @@ class Editor:
         """Notify the person of this result and of others they are owed a ping for, if in time."""
         together = self._channels.of(message).pings_with(message)
         for each in together:
-            each.ping_by = -math.inf  # dropped without a ping of its own
+            each.ping_by = -math.inf  # dropped without a separate ping
         if message.ref is not None and self._clock.now() < by:
             place = self._place(message, message.ref)
             await self._extra_messages.ping(place, message.job, message.origin, len(together))

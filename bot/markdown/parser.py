@@ -15,7 +15,7 @@ from markdown_it.token import Token
 from bot.markdown import rules
 from bot.markdown.elements import Blocks, Element, Kind
 
-_ADDRESS_MOST = 500  # longer ones would not fit beside their words
+_ADDRESS_MOST = 500  # longer ones would not fit next to their words
 _LANGUAGE_MOST = 40
 _WEB = re.compile(r"https?://[^\s/]", re.IGNORECASE)
 _TASK = re.compile(r"\[(?P<mark>[ xX])\][ \t\n]+(?=\S)")

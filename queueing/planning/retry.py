@@ -92,7 +92,7 @@ def after_failure(
 def _after_busy(job: Job, error: Busy | KeyRefused, spec: ModelSpec, now: float) -> Retry | Fail:
     """Retry on a busy server a few times, unless it is the only one and its delay is long.
 
-    A server that accepts no work with its key is held meanwhile.
+    A server that refuses its key is held until the key works.
     """
     delay_s = (error.after_s or 0.0) if isinstance(error, Busy) else 0.0
     released = job.sendings - job.attempt

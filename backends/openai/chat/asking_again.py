@@ -132,7 +132,7 @@ def _parts(message: JsonValue) -> list[JsonValue]:
 
 
 def without_system_role(body: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    """Return a request in which each system text stands before the next question.
+    """Return a request in which each system text comes before the next question.
 
     A system text without a following question becomes a question.
     """

@@ -14,7 +14,7 @@ export function make(tag, properties = {}, ...children) {
 
 export const byId = (id) => document.getElementById(id);
 
-/** Return the address of a WebSocket beside this page, which a proxy may serve under a path. */
+/** Return the address of a WebSocket next to this page, which a proxy may serve under a path. */
 export function socketAddress(path) {
   const address = new URL(path, location.href);
   address.protocol = address.protocol === "https:" ? "wss:" : "ws:";

@@ -110,7 +110,7 @@ function table(block) {
 
 // ---------------------------------------------------------------- inline
 
-/** Append what stands in a line to `node`, and return `node`. */
+/** Append inline elements to `node`, and return `node`. */
 function inline(node, children) {
   node.append(...children.map(piece));
   return node;
