@@ -1,4 +1,4 @@
--- schema 105
+-- schema 106
 -- Until 0.1.0 is released, a change of the tables raises this number, also for the other engine.
 
 -- What the bot stores: its messages, people, the web chat, the API and an operator's history. Times

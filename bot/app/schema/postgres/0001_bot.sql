@@ -1,4 +1,4 @@
--- schema 105
+-- schema 106
 -- Until 0.1.0 is released, a change of the tables raises this number, also for the other engine.
 
 -- The same tables as for SQLite; ../0001_bot.sql explains them.
