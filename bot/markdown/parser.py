@@ -12,7 +12,7 @@ from functools import lru_cache
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from bot.markdown import rules
+from bot.markdown import cells, rules
 from bot.markdown.elements import Blocks, Element, Kind
 
 _ADDRESS_MOST = 500  # longer ones would not fit next to their words
@@ -33,6 +33,7 @@ def _reader() -> MarkdownIt:
     reader.enable(["table", "strikethrough"])
     reader.disable(["html_block", "html_inline", "reference", "image", "fence"])
     reader.block.ruler.before("table", "deep", rules.deep)
+    reader.block.ruler.at("table", cells.table, {"alt": ["paragraph", "reference"]})
     reader.block.ruler.before("code", "any_fence", rules.fence, _INTERRUPT)  # type: ignore[arg-type]
     reader.block.ruler.before("code", "display", rules.display, _INTERRUPT)  # type: ignore[arg-type]
     reader.block.ruler.at("paragraph", rules.paragraph)

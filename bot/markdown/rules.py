@@ -93,22 +93,41 @@ def display(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     closing = _DISPLAY.get(first[:2])
     if closing is None or state.is_code_block(start):
         return False
-    line, text = start, first[2:]
-    while not text.rstrip().endswith(closing):
-        line += 1
-        if line >= end or state.isEmpty(line) or state.sCount[line] < state.blkIndent:
-            return False
-        text = _line(state, line)
-    if silent:
-        return True
-    source = "\n".join(_line(state, each) for each in range(start, line + 1))
+    last = _display_end(state, start, end, closing)
+    if last is None or silent:
+        return last is not None
+    source = "\n".join(_line(state, each) for each in range(start, last))
     body = source[2:].rstrip()[: -len(closing)]
-    if not body.strip() or closing in body:
-        return False
     token = state.push("display", "", 0)
-    token.content, token.map = body.strip(), [start, line + 1]
-    state.line = line + 1
+    token.content, token.map = body.strip(), [start, last]
+    state.line = last
     return True
+
+
+def _display_end(state: StateBlock, start: int, end: int, closing: str) -> int | None:
+    """Return the line after a formula, or None if it has no end or nothing in it.
+
+    Lines without an end are remembered: many signs that open a formula would search them again.
+    """
+    endless: dict[tuple[str, int, int], range] = state.env.setdefault("endless", {})
+    key = closing, state.blkIndent, end
+    line, text = start, _line(state, start)[len(closing) :]
+    begun = bool(text.strip())
+    while closing not in text:
+        line += 1
+        known = endless.get(key, range(0))
+        if line in known or not _goes_on(state, line, end):
+            endless[key] = range(start, known.stop if line in known else line + 1)
+            return None
+        text = _line(state, line)
+    before = text.rstrip().removesuffix(closing)
+    filled = before.strip() or line > start + 1 or (line > start and begun)
+    ends = text.rstrip().endswith(closing) and closing not in before
+    return line + 1 if ends and filled else None
+
+
+def _goes_on(state: StateBlock, line: int, end: int) -> bool:
+    return line < end and not state.isEmpty(line) and state.sCount[line] >= state.blkIndent
 
 
 def formula(state: StateInline, silent: bool) -> bool:

@@ -6,6 +6,7 @@ text and the stretches of its entities, what Discord is sent, and the blocks tha
 
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -198,3 +199,11 @@ def test_an_edit_costs_the_same_however_long_the_answer_is() -> None:
     parse(text)
     first, second = parse(f"{text}a"), parse(f"{text}ab")
     assert all(a is b for a, b in zip(first[:-1], second[:-1], strict=True))
+
+
+@pytest.mark.parametrize("line", ["\\[", "$$ x", "> $$", "- \\["])
+def test_formulas_without_an_end_are_read_in_time(line: str) -> None:
+    """A model that repeats a sign would keep the bot from everyone for minutes."""
+    began = time.process_time()
+    assert signs(plain(parse(f"{line}\n" * 6000)))
+    assert time.process_time() - began < 4.0

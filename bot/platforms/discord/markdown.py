@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from markdown_it.common.normalize_url import normalizeLink
+
 from bot.markdown.elements import Blocks, Element, Kind, gap, is_loose, words
 from bot.markdown.tables import drawn, for_chat
 
@@ -16,6 +18,7 @@ Literal = Callable[[str], str]
 
 _LANGUAGE = re.compile(r"[A-Za-z0-9_+\-.#]+")
 _TICKS = re.compile("`+")
+_PLAIN_ADDRESS = re.compile(r"[^\s<>\"'`*|\\]+")
 _SIGNS = {Kind.STRONG: "**", Kind.EMPHASIS: "*", Kind.STRUCK: "~~", Kind.SPOILER: "||"}
 _HEADINGS = 3  # levels
 _BOXES = {"open": "- ☐ ", "done": "- ☑ "}
@@ -151,8 +154,8 @@ def _piece(node: Element, literal: Literal, before: str) -> str:
 
 def _link(node: Element, literal: Literal) -> str:
     label, address = words(node.children), node.value
-    if label == address:
-        return address
+    if normalizeLink(label) == address:
+        return label if _PLAIN_ADDRESS.fullmatch(label) else address
     if "://" in label:  # Discord shows a link behind another address as text
         return f"{literal(label)} ({address})"
     target = address.replace("(", "%28").replace(")", "%29")
