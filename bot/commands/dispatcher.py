@@ -44,16 +44,18 @@ def meant(
 ) -> Invocation:
     """Return the call that was probably meant. `commands` are the names people may type.
 
-    Images without text become `/describe`. A forwarded text without a comment is a question in
-    itself; so is a recording, alone or with a model's name. "//image cat" and "/ image cat" are
-    typing slips, and "/image@usher cat" is Telegram's notation. None of them is a question for a
-    model, so they are answered with the help about that command.
+    Images without text become `/describe`. A forwarded text without a comment, another person's
+    text replied to with the bare name, or a recording, alone or with a model's name, is a question
+    in itself. "//image cat" and "/ image cat" are typing slips, and "/image@usher cat" is
+    Telegram's notation. None of them is a question for a model, so they are answered with the help
+    about that command.
     """
     if invocation.command != "ask" or invocation.options:
         return invocation
     text = invocation.text.strip()
     kinds = {file.kind for file in invocation.files}
-    if not text and invocation.forwarded:
+    theirs = invocation.quoted and invocation.quoted_by and not kinds
+    if not text and (invocation.forwarded or theirs):
         return replace(invocation, command="listen")
     if not text and kinds == {AttachmentKind.IMAGE}:
         return replace(invocation, command="describe")

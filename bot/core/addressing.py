@@ -13,15 +13,18 @@ _COMMAND = re.compile(r"/\S+")
 _GLUED = re.compile(r"['\u2019-]\w")
 _ONLY_SIGNS = re.compile(rf"[\s{_COMMA}{_END}]*")
 _COMMAS = frozenset(",\u060c\u3001\uff0c")
+_EMPHASIS = frozenset("*_~|`")
 _EMPTY_BRACKETS = {"()", "[]"}
 
 
 def without_name(before: str, after: str, name: str) -> str:
     """Return a text without the bot's name between its two parts.
 
-    Punctuation that only separated the name is removed, too. Within a phrase, which may be about
-    the bot, `name` stays.
+    Punctuation and emphasis that only set the name apart are removed, too. Within a phrase, which
+    may be about the bot, `name` stays.
     """
+    while before[-1:] in _EMPHASIS and before[-1:] == after[:1]:
+        before, after = before[:-1], after[1:]
     lead = before.rstrip()
     gap, rest = before[len(lead) :], after.lstrip()
     if f"{lead[-1:]}{rest[:1]}" in _EMPTY_BRACKETS:

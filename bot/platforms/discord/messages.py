@@ -28,6 +28,7 @@ from bot.platforms.discord.mentions import Named, nobody, readable
 from bot.platforms.discord.names import PeopleSeen, names_here, people_of
 
 _PERSONS = {discord.MessageType.default, discord.MessageType.reply}
+_PERSON = re.compile(r"\s*<@[!&]?[0-9]+>")
 _COMMAND = re.compile(r"/([a-z][a-z-]*)(?=\s|$)", re.IGNORECASE | re.ASCII)
 
 
@@ -96,7 +97,7 @@ class DiscordMessageCall:
         if self.message.guild is None or self._names_us():
             return True
         replied = self._replied()
-        to_us = replied is not None and replied.author.id == self.me
+        to_us = replied is not None and replied.author.id == self.me and not self._names_another()
         speaks = self.message.content or any(attachments_of(self.message, self.downloads))
         return to_us and bool(speaks)
 
@@ -111,6 +112,10 @@ class DiscordMessageCall:
 
     def _names_us(self) -> bool:
         return self._names_our_role() or self._name().search(self.message.content) is not None
+
+    def _names_another(self) -> bool:
+        """Return whether the text begins with the name of somebody else, who is meant then."""
+        return _PERSON.match(self.message.content) is not None
 
     def _names_our_role(self) -> bool:
         return any(map(self._is_our_role, self.message.role_mentions))
@@ -140,14 +145,20 @@ class DiscordMessageCall:
         return self._names_our_role() and not self.message.content
 
     def _command_and_text(self) -> tuple[str, str]:
-        """Return the command and its text. A bare mention of the bot lists the commands."""
+        """Return the command and its text. A bare mention of the bot lists the commands.
+
+        In a reply to another person's text, it is about that text.
+        """
         text = self._without_name()
         if (named := _COMMAND.match(text)) is not None:
             command, text = named[1].lower(), text[named.end() :].strip()
             return command, text if command in self.by_id else self._readable(text)
         shows = any(self._files(self._replied(), ours=False)) or any(self._forwarded())
         alone = self._names_us() and asks_nothing(text) and self._replied() is None
-        return ("ask" if shows or (text and not alone) else "help"), self._readable(text)
+        replied = self._replied()
+        about = replied is not None and replied.author.id != self.me and said_in(replied)
+        asks = shows or about or (text and not alone)
+        return ("ask" if asks else "help"), self._readable(text)
 
     def _files(self, replied: discord.Message | None, *, ours: bool) -> Iterator[Attachment]:
         """Yield the attachments of the message and of the message it replies to."""

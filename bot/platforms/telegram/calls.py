@@ -21,7 +21,7 @@ from bot.platforms.telegram.attachments import attachment_of, attachments_of
 from bot.platforms.telegram.commands import TypedCommand, typed
 from bot.platforms.telegram.errors import chat_errors
 from bot.platforms.telegram.marks import Reader, text_in, written
-from bot.platforms.telegram.mentions import Heard, heard
+from bot.platforms.telegram.mentions import Heard, heard, names_another
 from bot.platforms.telegram.renderer import ALERT_MOST, outgoing, pressed
 from bot.platforms.telegram.sources import author_of, id_of, quoted, quoted_by, source_of
 from queueing.core.concurrency import timeout
@@ -132,15 +132,22 @@ class CallReader:
         return said
 
     def _question(self, message: Message, words: Heard) -> TypedCommand | None:
-        """Return what a message without a command asks. The bare name asks for the commands."""
-        asks = words.named or is_private(message.chat) or self.is_ours(message.reply_to_message)
+        """Return what a message without a command asks.
+
+        The bare name is about another person's text if it is a reply to it, else it asks for the
+        commands. A reply that begins with somebody else's name is meant for them.
+        """
+        to_us = self.is_ours(message.reply_to_message) and not names_another(words)
+        asks = words.named or is_private(message.chat) or to_us
         shows = (
             any(attachments_of(self.bot, message))
             if words.named
             else attachment_of(self.bot, message) is not None
         )
         alone = words.named and asks_nothing(words.text) and not quoted(message, _only_text)
-        if asks and (shows or (words.text and not alone)):
+        theirs = bool(quoted(message, _only_text)) and bool(quoted_by(message))
+        about = words.named and theirs and not self.is_ours(message.reply_to_message)
+        if asks and (shows or about or (words.text and not alone)):
             own = message.forward_origin is None
             return replace(_NOTHING, text=written(words.text, words.entities) if own else "")
         return _HELP if words.named else None
@@ -151,8 +158,12 @@ class CallReader:
         return named or is_private(chat) or command.command in self.known
 
     def is_ours(self, message: Message | None) -> bool:
-        """Return whether the bot wrote a message."""
-        return message is not None and id_of(message.from_user) == self.bot.id
+        """Return whether the bot wrote a message.
+
+        In a topic, every message replies to the topic's beginning if to nothing else.
+        """
+        wrote = message is not None and id_of(message.from_user) == self.bot.id
+        return wrote and message is not None and message.forum_topic_created is None
 
     def ref(self, message: Message) -> MessageRef:
         """Return the bot's reference to a message."""

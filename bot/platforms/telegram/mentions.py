@@ -58,6 +58,13 @@ def unnamed(text: str, entities: Sequence[MessageEntity], me: User) -> Heard:
     return Heard(text=text, entities=left, named=bool(found))
 
 
+def names_another(words: Heard) -> bool:
+    """Return whether a text begins with the name of somebody else."""
+    calls = {MessageEntity.MENTION, MessageEntity.TEXT_MENTION}
+    begins = any(each.type in calls and each.offset == 0 for each in words.entities)
+    return begins and not words.named
+
+
 def _means(mark: MessageEntity, text: str, me: User) -> bool:
     match mark.type:
         case MessageEntity.TEXT_MENTION:

@@ -338,6 +338,18 @@ def test_forwarded_words_are_told_with_their_source() -> None:
     in_bot(scenario)
 
 
+def test_the_bare_name_in_a_reply_asks_about_that_text() -> None:
+    """A person who calls the bot to somebody's question would get a list of commands."""
+
+    async def scenario(running: Bot) -> None:
+        theirs = {"quoted": "why is the sky blue?", "quoted_by": "Bob"}
+        asked = await ask(running, "/ask", chat="g1", group=True, **theirs)
+        assert turns(asked) == ["> Bob: why is the sky blue?"]
+        assert await ask(running, "/ask", user="fake:2", chat="g1", quoted="my own") is None
+
+    in_bot(scenario)
+
+
 def test_a_reply_to_a_file_goes_on_if_it_is_an_answers() -> None:
     """A reply to an answer that comes as a file would be met with silence, or praise answered."""
 
