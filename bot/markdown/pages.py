@@ -8,6 +8,7 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, takewhile
 
 from bot.markdown.elements import OF_WORDS, Blocks, Element, Kind, words
 
@@ -151,7 +152,9 @@ class _Cutter:
         def part(count: int) -> Element:
             return replace(table, children=(header, *rows[:count]))
 
-        fits = self._most(len(rows), room, lambda count: around(part(count)))
+        lengths = accumulate(len(words(row.children)) for row in rows)
+        most = sum(1 for _ in takewhile(lambda length: length <= room, lengths))
+        fits = self._most(most, room, lambda count: around(part(count)))
         if not fits:
             return None, table
         return part(fits), replace(table, children=(header, *rows[fits:]))
