@@ -13,11 +13,12 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from bot.markdown import cells, rules
-from bot.markdown.elements import Blocks, Element, Kind
+from bot.markdown.elements import Blocks, Element, Kind, words
 
 _ADDRESS_MOST = 500  # longer ones would not fit next to their words
 _LANGUAGE_MOST = 40
 _WEB = re.compile(r"https?://[^\s/]", re.IGNORECASE)
+_VISIBLE = re.compile("[^\\s\u00ad\u200b-\u200f\u2060\u2800\u3164\ufeff]")
 _TASK = re.compile(r"\[(?P<mark>[ xX])\][ \t\n]+(?=\S)")
 _ALIGNMENT = "text-align:"
 _INTERRUPT = {"alt": ["paragraph", "reference", "blockquote", "list"]}
@@ -203,7 +204,8 @@ def _task(item: Element) -> Element:
 def _link(node: Element, address: str) -> Sequence[Element]:
     """Return a link, or the words and the address of one that does not lead to the web."""
     if _WEB.match(address) and len(address) <= _ADDRESS_MOST:
-        label = node.children or (Element(Kind.TEXT, text=address),)
+        seen = _VISIBLE.search(words(node.children))
+        label = node.children if seen else (Element(Kind.TEXT, text=address),)
         return (replace(node, children=label, value=address),)
     bare = address.removeprefix("mailto:")
     if not address or [child.text for child in node.children] in ([address], [bare]):

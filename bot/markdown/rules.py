@@ -227,7 +227,8 @@ def emphasis(state: StateInline, silent: bool) -> bool:
     """Read the asterisks of emphasis where people see it and CommonMark does not.
 
     CommonMark takes "**語。**の" and "**Note:**text" for plain text, because of the punctuation
-    before the closing asterisks. Scripts such as Chinese have no spaces between words.
+    before the closing asterisks. Scripts such as Chinese have no spaces between words. Asterisks
+    may also multiply numbers.
     """
     if silent or state.src[state.pos] != "*":
         return False
@@ -235,6 +236,10 @@ def emphasis(state: StateInline, silent: bool) -> bool:
     end = state.pos + scanned.length
     before = state.src[state.pos - 1 : state.pos] or " "
     after = state.src[end : min(end + 1, state.posMax)] or " "
+    if _multiplies(before, scanned.length, after):
+        state.pending += state.src[state.pos : end]
+        state.pos = end
+        return True
     unspaced = max(ord(before), ord(after)) >= _UNSPACED
     may_open = unspaced and not isWhiteSpace(ord(after))
     may_close = (unspaced or scanned.length > 1) and not isWhiteSpace(ord(before))
@@ -251,3 +256,11 @@ def emphasis(state: StateInline, silent: bool) -> bool:
         state.delimiters.append(delimiter)
     state.pos = end
     return True
+
+
+def _multiplies(before: str, asterisks: int, after: str) -> bool:
+    """Return whether asterisks are those of "2*3*n" or "2**10"."""
+    if not (before.isalnum() and after.isalnum()):
+        return False
+    digits = before.isdigit() + after.isdigit()
+    return (asterisks == 1 and digits > 0) or (asterisks == 2 and digits == 2)

@@ -62,7 +62,7 @@ def test_markdown_becomes_entities() -> None:
         ("~~gone~~", "gone", [("strikethrough", "gone")]),
         ("**a *b* c**", "a b c", [("bold", "a b c"), ("italic", "b")]),
         ("🐈 **Katze** 🐈", "🐈 Katze 🐈", [("bold", "Katze")]),
-        ("snake_case_name and 2*3*4", "snake_case_name and 234", [("italic", "3")]),
+        ("snake_case_name and 2*3*4", "snake_case_name and 2*3*4", []),
         ("a ** b ** c, 5 * 6", "a ** b ** c, 5 * 6", []),
         ("**never closed", "**never closed", []),
         ("**over\na line**", "over\na line", [("bold", "over\na line")]),
