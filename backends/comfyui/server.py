@@ -42,6 +42,8 @@ from queueing.core.errors import (
 from queueing.core.requests import File, Record
 from queueing.core.specs import BackendSpec
 
+STRANGER = "no ComfyUI answers at this url"
+ABSENT = frozenset({404, 405})  # of a path that another server lacks
 FILE_LIMIT = 256 * 1024 * 1024
 WORKFLOWS_LIMIT = 32 * 1024 * 1024  # of hundreds of prompts
 LIST_LIMIT = 4 * 1024 * 1024  # of a folder's file list
@@ -79,8 +81,15 @@ class ComfyUIServer:
         self.knows_jobs = True  # has /api/jobs (0.6 and newer); set by `look`
 
     async def stats(self) -> Stats:
-        """Return version and memory."""
-        return read_stats(await self._get("/system_stats"))
+        """Return version and memory. Every ComfyUI has this call, and few other servers."""
+        try:
+            return read_stats(await self._get("/system_stats"))
+        except UnreadableAnswer as error:
+            raise UnreadableAnswer(f"{STRANGER}: {error}") from error
+        except Unavailable as error:
+            if isinstance(error.__cause__, HttpRefused) and error.__cause__.status in ABSENT:
+                raise Unavailable(STRANGER) from error
+            raise
 
     async def node_type(self, class_type: str) -> JsonValue:
         """Return the server's description of a node type; an empty object if it has none."""

@@ -18,6 +18,7 @@ from typing import Self
 import aiohttp
 from pydantic import JsonValue
 from pydantic_core import from_json
+from yarl import URL
 
 from queueing.core.bounded_json import TooManyValues, require_few_values
 from queueing.core.errors import Rejected, Unavailable, UnknownFailure, UnreadableAnswer
@@ -103,11 +104,23 @@ async def status_error(call: str, response: aiohttp.ClientResponse) -> HttpRefus
     """Return the error for a bad status. `call` names the request without address and secrets."""
     status = response.status
     body = (await read_body(response, ERROR_LIMIT, cut=True)).decode(errors="replace")
-    cause = f"{call}: status {status}: {_excerpt(body)}"
+    said = _moved(response) or _excerpt(body)
+    cause = f"{call}: status {status}: {said}"
     refused = 400 <= status < 500 and status not in {408, 429}
     after_s = _seconds(response.headers.get("retry-after", ""))
     kind = HttpRefused if refused else HttpFailed
     return kind(cause, status=status, body=body, after_s=after_s)
+
+
+def _moved(response: aiohttp.ClientResponse) -> str:
+    """Return where a response redirects to, without what may be secret; empty if it does not."""
+    to = response.headers.get("location", "")
+    if not 300 <= response.status < 400 or not to:
+        return ""
+    with suppress(ValueError):
+        url = response.url.join(URL(to)).with_user(None).with_query(None).with_fragment(None)
+        return f"it redirects to {str(url)[:200]!a}"
+    return ""
 
 
 def _seconds(told: str) -> float | None:

@@ -20,6 +20,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from pydantic import JsonValue
 
+from backends.comfyui.server import ComfyUIServer
 from backends.common.http import FormPart, Http
 from backends.common.http_replies import (
     LARGE,
@@ -120,6 +121,46 @@ async def test_bad_status_tells_status_and_body(
     assert isinstance(caught.value, HttpRefused | HttpFailed)
     assert caught.value.status == status
     assert caught.value.body == "no such thing"
+
+
+@pytest.mark.parametrize(
+    ("location", "told"),
+    [
+        ("https://u:p4ss@gpu.example/login?key=s3cret#t0p", "'https://gpu.example/login'"),
+        ("//gpu.example/", "'http://gpu.example/'"),
+        ("http://[", "''"),
+    ],
+)
+async def test_a_redirect_says_where_to(serve: Serve, location: str, told: str) -> None:
+    """An operator would not learn that the address is that of a login page, or lacks https."""
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(status=302, headers={"Location": location})
+
+    with pytest.raises(HttpFailed, match="status 302") as caught:
+        await (await serve(answer)).get_json("/a")
+    assert str(caught.value).endswith(told)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "told"),
+    [
+        (404, {"detail": "Not Found"}, "no ComfyUI answers at this url"),
+        (200, [], "no ComfyUI answers at this url: unexpected answer"),
+        (200, {"devices": []}, "no ComfyUI answers at this url: unexpected answer"),
+        (401, {"error": "log in"}, "status 401"),
+    ],
+)
+async def test_another_server_is_not_taken_for_a_broken_comfyui(
+    serve: Serve, status: int, body: JsonValue, told: str
+) -> None:
+    """An operator would look for a fault in ComfyUI, not in the address."""
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response(body, status=status)
+
+    with pytest.raises((Unavailable, UnreadableAnswer), match=told):
+        await ComfyUIServer(await serve(answer)).stats()
 
 
 @pytest.mark.parametrize(
