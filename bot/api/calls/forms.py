@@ -16,7 +16,9 @@ from bot.api.calls.errors import ApiError, in_words, invalid
 from bot.core.refusals import Declined
 from bot.requests.images import require_weight
 
-_DATA_URL = re.compile(r"data:(?P<mime>[\w.+-]+/[\w.+-]+)?(?:;[\w-]+=[^;,]*)*;base64,", re.ASCII)
+_DATA_URL = re.compile(
+    r"data:(?P<mime>[\w.+-]+/[\w.+-]+)?(?:;[\w-]+=[^;,]*)*;base64,", re.ASCII | re.IGNORECASE
+)
 
 
 class NotData(ValueError):

@@ -90,6 +90,7 @@ def test_broken_lines_of_base64_are_joined() -> None:
     text = base64.encodebytes(LARGE).decode().replace("\n", "\r\n\t ")
     assert data_of(text) == LARGE
     assert data_of(f"data:image/png;base64,{text}") == LARGE
+    assert data_of(f"DATA:image/PNG;Base64,{text}") == LARGE
     for broken in ("aGk=é", "aGk=*", "a"):
         with pytest.raises(NotData):
             data_of(broken)
