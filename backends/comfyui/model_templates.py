@@ -163,12 +163,19 @@ def _graph(where: str, name: str) -> Graph:
     try:
         text = source.read_text(encoding="utf-8-sig")  # Windows adds a byte order mark
     except (OSError, ValueError) as error:  # ValueError: not UTF-8, or an invalid file name
-        missing = isinstance(error, FileNotFoundError)
-        why = "does not exist" if missing else f"cannot be read ({type(error).__name__})"
-        hint = meant_or_all(name, _shipped(), all_are="shipped are")
         shown = name if len(name) <= NAME_SHOWN else f"{name[:NAME_SHOWN]}…"
-        raise BadModel(f"{where}: workflow {shown} {why}; {hint}") from None
+        raise BadModel(f"{where}: workflow {shown} {_unread(name, error)}") from None
     return parse_workflow(text, name=name)
+
+
+def _unread(name: str, error: OSError | ValueError) -> str:
+    """Return why a file cannot be read, and what to do."""
+    if isinstance(error, UnicodeDecodeError):
+        return "is not UTF-8 text: let `usher workflow add` make a template of it"
+    if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
+        return f"cannot be read: {error.strerror}"
+    hint = meant_or_all(name, _shipped(), all_are="shipped are")
+    return f"does not exist; {hint}"
 
 
 def _check_capabilities(where: str, model: ModelSpec, templates: Templates) -> None:

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from queueing.core.errors import StoreError
+from queueing.store.sql.database import Damaged
 from queueing.store.sql.migrations import QUEUE, MigrationSet
 from queueing.store.sqlite.backup import naming, reading
 from queueing.store.sqlite.connection import SqliteConnection, explain, migrate
@@ -100,7 +101,16 @@ def _prepare(made: Path, migrations: Sequence[MigrationSet], last_id: int | None
             connection.execute("COMMIT")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     except sqlite3.Error as error:
-        raise explain(error) from error
+        found = explain(error)
+        if isinstance(found, Damaged):  # its advice is for the database in use
+            raise StoreError(_unusable(error)) from error
+        raise found from error
+
+
+def _unusable(error: sqlite3.Error) -> str:
+    if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_NOTADB:
+        return "it is not a database: name a file of `usher backup`, and unpack a packed one"
+    return f"it is damaged: restore another backup ({error})"
 
 
 def _skip_ids(connection: SqliteConnection, last_id: int | None) -> None:

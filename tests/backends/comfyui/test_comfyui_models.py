@@ -90,7 +90,7 @@ def test_an_operators_own_file_is_read(tmp_path: Path) -> None:
     with pytest.raises(BadModel, match="does not exist"):
         read_templates(model(TEXT, workflow=str(own)))
     own.write_bytes(b"\xff")
-    with pytest.raises(BadModel, match="cannot be read"):
+    with pytest.raises(BadModel, match="is not UTF-8 text"):
         read_templates(model(TEXT, workflow=str(own)))
     own.write_text(
         '{"1": {"class_type": "X", "inputs": {"text": "{{prompt}}", "filename_prefix": ""}}}'

@@ -179,10 +179,10 @@ def _newer(file: Path) -> None:
     [
         (None, "there is no such file"),
         (Path.mkdir, "there is no such file"),
-        (_text, "the file is not a database"),
+        (_text, "it is not a database: name a file of `usher backup`"),
         (_empty, "is not a database of Usher"),
         (_other, "is not a database of Usher"),
-        (_cut_off, "damaged"),
+        (_cut_off, "it is damaged: restore another backup"),
         (_newer, "newer"),
     ],
 )
