@@ -95,26 +95,27 @@ class Updates:
         self._done: dict[int, bool] = {}  # whether each update is handled, by id, in order
         self._acts: dict[Hashable, _Act] = {}
         self._busy = 0  # number of running tasks
+        self._failed = True  # no request has succeeded since the start or the last failure
         self._settled = asyncio.Event()  # no task runs, or one waits for another request
         self._looked = asyncio.Event()  # replaced after each request for updates
         self._looked_at = 0.0  # when the last completed request began
 
     async def receive(self) -> None:
         """Receive until cancelled. Raises `InvalidToken` if Telegram rejects the token."""
-        pauses, failed = pauses_s(), True
+        pauses = pauses_s()
         while True:
             try:
                 await self._look()
-                if failed:
+                if self._failed:
                     self._answered()
-                pauses, failed = pauses_s(), False
+                pauses, self._failed = pauses_s(), False
             except InvalidToken:
                 raise
             except RetryAfter as limit:
                 await asyncio.sleep(pause_s(limit))
             except TelegramError as error:
                 # This includes `Conflict` (409): another process polls with this token.
-                pause, failed = next(pauses), True
+                pause, self._failed = next(pauses), True
                 if isinstance(error.__cause__, ServedElsewhere):  # this process is about to stop
                     _log.info(
                         "this process no longer holds Telegram's lease; not polling for updates"
@@ -128,13 +129,14 @@ class Updates:
     async def _look(self) -> None:
         """Request updates once and start handling the new ones.
 
-        The request confirms those before them.
+        The request confirms those before them. After a failure it does not wait for any, so that
+        the end of an outage is known at once.
         """
         began_at = asyncio.get_running_loop().time()
         offset = self._offset()
         updates = await self._bot.get_updates(
             offset=offset,
-            timeout=0 if self._busy else POLL_S,
+            timeout=0 if self._busy or self._failed else POLL_S,
             allowed_updates=ALLOWED_UPDATES,
         )
         self._forget(offset)

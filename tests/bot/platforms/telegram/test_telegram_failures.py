@@ -392,6 +392,7 @@ async def test_the_token_is_in_no_log_line(caplog: pytest.LogCaptureFixture) -> 
         assert fake.token not in repr(chat)
 
 
+@pytest.mark.usefixtures("hurried")
 async def test_the_end_of_an_outage_is_reported() -> None:
     """Results would wait for their own next try, although Telegram answers again."""
     handler = RecordingHandler()
@@ -402,6 +403,8 @@ async def test_the_end_of_an_outage_is_reported() -> None:
         await handler.called()
         assert handler.answers == ["telegram"], "each poll counted as the end of an outage"
         fake.fail("getUpdates", times=2, status=502)
-        await fake.wait_for(lambda: len(handler.answers) == 2)
+        fake.person(7).says("/queue")  # ends the poll that waits
+        async with asyncio.timeout(telegram_updates.POLL_S):  # not once a poll of silence is over
+            await fake.wait_for(lambda: len(handler.answers) == 2)
         task.cancel()
         await asyncio.wait([task])
