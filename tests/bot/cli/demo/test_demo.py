@@ -88,6 +88,8 @@ def test_a_transcript_shows_each_line_its_answers_and_saves_the_images(tmp_path:
     assert not done.stderr
     assert "> /image=sdxl=cat\n" in done.stdout
     assert "\n[1] cat\n    sdxl · " in done.stdout
+    assert done.stdout.count("no language model was used") == 1, "an answer is printed once"
+    assert "▌" not in done.stdout
     assert "There's no command /nonsense." in done.stdout
     assert "--steps must be between 1 and 150." in done.stdout
     (image,) = tmp_path.glob("1-*.png")
@@ -96,27 +98,28 @@ def test_a_transcript_shows_each_line_its_answers_and_saves_the_images(tmp_path:
     assert not any(mark in done.stdout for mark in ("\x1b", "\u202e", "\u0007")), "it is steered"
 
 
-def test_an_answer_is_printed_once_it_is_whole(tmp_path: Path) -> None:
-    """A log would hold the growing answer fifty times."""
-    done = said(tmp_path, "/ask why")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("no language model was used") == 1
-    assert "▌" not in done.stdout
-
-
-@pytest.mark.parametrize("line", ["/nosuch", "/image", "/show 4711"])
-def test_a_line_that_is_refused_shows_in_the_exit_status(tmp_path: Path, line: str) -> None:
+@pytest.mark.parametrize(
+    ("line", "status"), [("/nosuch", 2), ("/image", 2), ("/show 4711", 2), ("/ask why", 0)]
+)
+def test_a_line_that_is_refused_shows_in_the_exit_status(
+    tmp_path: Path, line: str, status: int
+) -> None:
     """A script would take a misspelt command for a success."""
-    assert said(tmp_path, line).returncode == 2
+    words = ["demo", "--speed", "100", "--out", str(tmp_path), "--say", line]
+    assert cli.main(words) == status
 
 
-def test_a_place_where_nothing_can_be_saved_is_told_before_the_start(tmp_path: Path) -> None:
+def test_a_place_where_nothing_can_be_saved_is_told_before_the_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The image would be drawn and lost, with a traceback."""
     (tmp_path / "file").touch()
     for place, told in (("file", "is a file; name a folder"), ("file/below", "cannot be written")):
-        done = said(tmp_path / place, "/image flux cat")
-        assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr == f"--out: {tmp_path / place} {told}" + (
+        words = ["demo", "--out", str(tmp_path / place), "--say", "/image flux cat"]
+        assert cli.main(words) == 2
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        assert printed.err == f"--out: {tmp_path / place} {told}" + (
             ": Not a directory\n" if place != "file" else "\n"
         )
 
