@@ -7,13 +7,14 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.core.errors import ChatGone, ChatUnavailable
 from bot.people.access import PersonLimits
 from tests.fakes.chat import FakeChat
 from tests.fakes.strict_chats import StrictChat, StrictDiscord, StrictTelegram
+from tests.samples import examples
 from tests.simulation.bot_installation import Bot, bot, quiet
 from tests.simulation.installation import Installation, host, image_model, until
 from tests.simulation.loop import run
@@ -66,7 +67,7 @@ def first_success(chat: FakeChat, after: float) -> float:
     return min(at for message in chat.messages.values() for at in message.times if at > after)
 
 
-@settings(max_examples=8, deadline=None)
+@examples(8, quick=3)
 @given(st.sampled_from(sorted(CHATS)), st.integers(8, 30), st.floats(100, 1000), st.integers(0, 99))
 def test_what_an_outage_held_up_comes_within_ten_seconds_of_the_first_success(
     kind: str, chats: int, away_s: float, seed: int
@@ -94,7 +95,7 @@ def test_the_oldest_result_comes_first_after_an_outage() -> None:
     chat = StrictTelegram(Random(1))
 
     async def scenario(running: Bot) -> None:
-        await finish_in_an_outage(running, 60, 500.0)
+        await finish_in_an_outage(running, 30, 250.0)
         await quiet(running)
 
     in_bot(scenario, chat)
