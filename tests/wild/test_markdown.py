@@ -7,6 +7,7 @@ text and the stretches of its entities, what Discord is sent, and the blocks tha
 import json
 import re
 import time
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,6 @@ from tests.wild.markdown_platforms import (
 CASES = sorted(Path(__file__).with_name("markdown").glob("*.md"))
 ANSWERS = {case.stem: case.read_bytes().decode() for case in CASES}
 by_name = pytest.mark.parametrize("name", ANSWERS)
-by_platform = pytest.mark.parametrize("platform", MEASURES)
 SMALL = 400  # units of a page; a corpus of long answers would take long to read
 
 
@@ -100,19 +100,20 @@ def bare(text: str) -> str:
     return unquoted(text).strip("\n")
 
 
-@by_platform
 @by_name
-def test_an_answer_over_several_messages_is_whole(name: str, platform: str) -> None:
+def test_an_answer_over_several_messages_is_whole(name: str) -> None:
     """Half of an answer would be code, or gone."""
-    check_division(ANSWERS[name], platform, SMALL)
-    check_division(ANSWERS[name], platform, MEASURES[platform][1])
+    for platform, (_measure, most) in MEASURES.items():
+        check_division(ANSWERS[name], platform, SMALL)
+        check_division(ANSWERS[name], platform, most)
 
 
+@pytest.mark.parametrize("steps", [50, pytest.param(300, marks=pytest.mark.thorough)])
 @by_name
-def test_an_answer_that_is_written_settles(name: str) -> None:
+def test_an_answer_that_is_written_settles(name: str, steps: int) -> None:
     """A reader would see what they read already change, or an open code block take it all."""
     text = ANSWERS[name]
-    for end in range(0, len(text), 1 + len(text) // 300):
+    for end in range(0, len(text), 1 + len(text) // steps):
         before = text[:end]
         assert parse(before) == fresh(before)
 
@@ -122,15 +123,15 @@ def fresh(text: str) -> Blocks:
     return parse.__wrapped__("\u200b\n\n" + text)[1:]
 
 
-@by_platform
+@pytest.mark.parametrize("steps", [10, pytest.param(40, marks=pytest.mark.thorough)])
 @by_name
-def test_the_last_page_of_a_growing_answer_is_that_of_the_whole(name: str, platform: str) -> None:
+def test_the_last_page_of_a_growing_answer_is_that_of_the_whole(name: str, steps: int) -> None:
     """An answer would jump at its end, or show a page twice."""
     text = ANSWERS[name]
-    for end in range(0, len(text), 1 + len(text) // 40):
-        blocks = parse(text[:end])
-        page = last_page(blocks, SMALL, MEASURES[platform][0])
-        assert page == divided(text[:end], platform, SMALL)[-1]
+    ends = range(0, len(text), 1 + len(text) // steps)
+    for platform, end in product(MEASURES, ends):
+        page = last_page(parse(text[:end]), SMALL, MEASURES[platform][0])
+        assert page == divided(text[:end], platform, SMALL)[-1], platform
 
 
 PIECES = st.sampled_from(
@@ -169,7 +170,7 @@ PIECES = st.sampled_from(
 )
 
 
-@by_platform
+@pytest.mark.parametrize("platform", MEASURES)
 @given(st.lists(PIECES, max_size=60).map("".join), st.integers(150, 600))
 def test_whatever_is_written_is_divided_without_loss(platform: str, text: str, limit: int) -> None:
     """A chat would refuse a message, or an answer have holes."""

@@ -35,6 +35,8 @@ from tests.fakes.llm.llm_script import Model
 CASES = sorted(Path(__file__).with_name("streams").glob("*.json"))
 SHORT = 5_000  # bytes of an answer that is sent byte by byte
 EVERY: Sequence[type[Flavour]] = (*(FLAVOURS[name] for name in FLAVOURS), LMStudio3, LMStudio4)
+# Those whose answers are read in different ways.
+DIFFERENT = tuple({(kind.interrupts, kind.exact): kind for kind in EVERY}.values())
 Packets = Sequence[bytes | None]
 
 
@@ -167,33 +169,33 @@ def as_a_chat(told: Heard | str) -> Heard | str:
     return Heard(text=told.text.strip()) if told.text else f"Rejected {only}"
 
 
-def flavours(odd: Mapping[str, Any]) -> Iterator[Flavour]:
+def flavours(odd: Mapping[str, Any], kinds: Sequence[type[Flavour]]) -> Iterator[Flavour]:
     """Yield one of each kind that takes this answer for a whole one."""
-    for kind in EVERY:
+    for kind in kinds:
         if not (odd.get("unfinished") and kind.interrupts):
             yield kind()
 
 
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        pytest.param(DIFFERENT, id="different"),
+        pytest.param(EVERY, id="every", marks=pytest.mark.thorough),
+    ],
+)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
-async def test_people_get_the_text(case: Path) -> None:
-    """A person would read nothing, half of it, or that the server went down."""
+async def test_people_get_the_text_and_programs_openais_form(
+    case: Path, kinds: Sequence[type[Flavour]]
+) -> None:
+    """A person would read half of it, a program get calls run together or what it cannot parse."""
     odd = read(case)
-    for flavour in flavours(odd):
+    for flavour in flavours(odd, kinds):
         assert await chat(packets(odd), flavour) == as_a_chat(meant(odd)), flavour.name
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
-async def test_programs_get_openais_form(case: Path) -> None:
-    """A program would get calls run together, no reasoning, or what it cannot parse."""
-    odd = read(case)
-    for flavour in flavours(odd):
         assert await program(packets(odd), flavour) == for_a_program(odd), flavour.name
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
-async def test_bytes_mean_the_same_however_they_arrive(
-    case: Path, subtests: pytest.Subtests
-) -> None:
+async def test_bytes_mean_the_same_however_they_arrive(case: Path) -> None:
     """Networks cut answers anywhere, in the middle of a character too."""
     odd = read(case)
     sent = packets(odd)
@@ -206,9 +208,8 @@ async def test_bytes_mean_the_same_however_they_arrive(
         "CRLF": [whole.replace(b"\r\n", b"\n").replace(b"\r", b"\n").replace(b"\n", b"\r\n")],
     }
     for name, way in ways.items():
-        with subtests.test(way=name):
-            assert await chat(way, Flavour()) == as_a_chat(meant(odd))
-            assert await program(way, Flavour()) == for_a_program(odd)
+        assert await chat(way, Flavour()) == as_a_chat(meant(odd)), name
+        assert await program(way, Flavour()) == for_a_program(odd), name
 
 
 KINDS = [next(cases) for _, cases in groupby(CASES, lambda case: case.stem.partition("-")[0])]
