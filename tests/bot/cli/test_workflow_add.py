@@ -6,6 +6,7 @@ import json
 import stat
 import zlib
 from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -362,24 +363,30 @@ def test_the_configuration_keeps_its_comments_and_rights(tmp_path: Path) -> None
     ]
 
 
+SECTIONS = [
+    "",
+    "models:\n",
+    "models: {}\n",
+    "models: {}  # none yet\nlimits: {per_hour: 9}\n",
+    "models: {quick: {backends: [comfy], workflow: sdxl.json, values: {checkpoint: a}}}\n",
+    "models: {quick: {backends: [comfy], workflow: sdxl.json, values: {checkpoint: a}},}\n",
+    "models: {\n  quick: {backends: [comfy], workflow: sdxl.json, values: {checkpoint: a}}\n}\n",
+    "models: {\n  quick: {backends: [comfy], workflow: upscale.json},  # one, two\n}\n",
+    "models: {\n  quick: {backends: [comfy], workflow: upscale.json}  # one, two\n}\n",
+    "models:\n      quick:\n        backends: [comfy]\n        workflow: upscale.json\n",
+    "models:\n  quick:\n    backends:\n    - comfy\n    workflow: upscale.json\n# end",
+    "models:\n  quick:\n    workflow: upscale.json\n    backends: [comfy]\nadmins: ['web:1']\n",
+]
+WAYS = [(more, "\n") for more in SECTIONS] + [(SECTIONS[-1], "\r\n")]
+
+
 @pytest.mark.parametrize(
-    "more",
+    ("more", "end"),
     [
-        "",
-        "models:\n",
-        "models: {}\n",
-        "models: {}  # none yet\nlimits: {per_hour: 9}\n",
-        "models: {quick: {backends: [comfy], workflow: sdxl.json, values: {checkpoint: a}}}\n",
-        "models: {quick: {backends: [comfy], workflow: sdxl.json, values: {checkpoint: a}},}\n",
-        "models: {\n  quick: {backends: [comfy], workflow: sdxl.json, values: {checkpoint: a}}\n}\n",
-        "models: {\n  quick: {backends: [comfy], workflow: upscale.json},  # one, two\n}\n",
-        "models: {\n  quick: {backends: [comfy], workflow: upscale.json}  # one, two\n}\n",
-        "models:\n      quick:\n        backends: [comfy]\n        workflow: upscale.json\n",
-        "models:\n  quick:\n    backends:\n    - comfy\n    workflow: upscale.json\n# end",
-        "models:\n  quick:\n    workflow: upscale.json\n    backends: [comfy]\nadmins: ['web:1']\n",
+        pytest.param(*way, marks=() if way in WAYS else pytest.mark.thorough)
+        for way in product(SECTIONS, ("\n", "\r\n"))
     ],
 )
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_every_way_to_write_models_takes_one_more(tmp_path: Path, more: str, end: str) -> None:
     """The operator would have to rewrite the file before a command works."""
     config = configured(tmp_path)

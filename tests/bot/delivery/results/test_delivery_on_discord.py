@@ -75,8 +75,15 @@ async def test_a_call_whose_first_answer_is_refused_gets_it_all_the_same(
         assert posted == [], "it came as an ordinary message"
 
 
-@pytest.mark.parametrize("whole", [False, True])
-@pytest.mark.parametrize("mention", [False, True])
+@pytest.mark.parametrize(
+    ("whole", "mention"),
+    [
+        (False, True),
+        (True, False),
+        pytest.param(False, False, marks=pytest.mark.thorough),
+        pytest.param(True, True, marks=pytest.mark.thorough),
+    ],
+)
 async def test_a_first_message_nobody_could_note_is_the_only_one(
     whole: bool, mention: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
