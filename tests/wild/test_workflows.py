@@ -211,7 +211,10 @@ def faults_of(draft: Draft, offered: dict[str, Any]) -> list[str]:
 
 @pytest.mark.parametrize("case", ADDED, ids=lambda case: case.stem)
 def test_an_export_becomes_a_template_that_its_authors_server_runs(case: Path) -> None:
-    """An operator would have to learn what every node means before anybody can draw."""
+    """An operator would have to learn what every node means before anybody can draw.
+
+    One who tries twice would get placeholders within placeholders.
+    """
     odd = read(case)
     before = export(odd)
     offered = authors_server(before, odd.get("object_info", {}))
@@ -220,16 +223,6 @@ def test_an_export_becomes_a_template_that_its_authors_server_runs(case: Path) -
     assert list(map(str, draft.candidates)) == odd.get("unsure", [])
     if not draft.candidates:
         assert faults_of(draft, offered) == []
-
-
-@pytest.mark.parametrize("case", ADDED, ids=lambda case: case.stem)
-def test_a_template_stays_as_it_is_when_it_is_added_again(case: Path) -> None:
-    """An operator who tries twice would get placeholders within placeholders."""
-    odd = read(case)
-    before = export(odd)
-    offered = authors_server(before, odd.get("object_info", {}))
-    draft = drafted(before, offered, chosen(odd))
-    if not draft.candidates:
         assert drafted(draft.nodes, offered, Chosen()).nodes == draft.nodes
 
 
