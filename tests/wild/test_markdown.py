@@ -108,7 +108,7 @@ def test_an_answer_over_several_messages_is_whole(name: str) -> None:
         check_division(ANSWERS[name], platform, most)
 
 
-@pytest.mark.parametrize("steps", [50, pytest.param(300, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("steps", [25, pytest.param(300, marks=pytest.mark.thorough)])
 @by_name
 def test_an_answer_that_is_written_settles(name: str, steps: int) -> None:
     """A reader would see what they read already change, or an open code block take it all."""

@@ -147,9 +147,10 @@ def export(odd: dict[str, Any]) -> Graph:
 
 def authors_server(nodes: Graph, more: dict[str, Any]) -> dict[str, Any]:
     """Return the nodes of a server that has the author's files and node packs."""
-    found: dict[str, Any] = deepcopy({**NODES, **more})
+    found: dict[str, Any] = {**NODES, **more}
     for node in nodes.values():
-        info = found.setdefault(node.class_type, stand_in(node))
+        known = found.get(node.class_type)
+        info = found[node.class_type] = deepcopy(known) if known else stand_in(node)
         for part in info["input"].values():
             for name, kind in part.items():
                 value, choices = node.inputs.get(name), choices_in(kind)

@@ -389,15 +389,25 @@ DOWN = (500, {"error": {"message": "list index out of range"}})
 BUSY = (400, {"error": "Model is busy"})
 
 
-@pytest.mark.parametrize("kind", ["generic", "vllm", "llamacpp", "ollama", "lmstudio"])
+REFUSALS: list[tuple[tuple[int, Any] | None, bool, str]] = [
+    (None, True, "text-to-text; answers"),
+    (NO_SYSTEM, True, "has no system role"),
+    (NO_TEMPERATURE, False, "Unsupported parameter: 'temperature'"),
+    (DOWN, False, "list index out of range"),
+    (BUSY, True, "not asked, because its server is busy"),
+]
+
+
 @pytest.mark.parametrize(
-    ("refusal", "works", "told"),
+    ("kind", "refusal", "works", "told"),
     [
-        (None, True, "text-to-text; answers"),
-        (NO_SYSTEM, True, "has no system role"),
-        (NO_TEMPERATURE, False, "Unsupported parameter: 'temperature'"),
-        (DOWN, False, "list index out of range"),
-        (BUSY, True, "not asked, because its server is busy"),
+        pytest.param(
+            kind,
+            *refused,
+            marks=() if kind == "generic" or refused[0] is None else pytest.mark.thorough,
+        )
+        for kind in ("generic", "vllm", "llamacpp", "ollama", "lmstudio")
+        for refused in REFUSALS
     ],
 )
 async def test_a_model_in_memory_is_asked_for_a_token_with_its_settings(
