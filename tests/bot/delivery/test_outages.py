@@ -67,7 +67,7 @@ def first_success(chat: FakeChat, after: float) -> float:
     return min(at for message in chat.messages.values() for at in message.times if at > after)
 
 
-@examples(8, quick=3)
+@examples(8, quick=2)
 @given(st.sampled_from(sorted(CHATS)), st.integers(8, 30), st.floats(100, 1000), st.integers(0, 99))
 def test_what_an_outage_held_up_comes_within_ten_seconds_of_the_first_success(
     kind: str, chats: int, away_s: float, seed: int
@@ -95,7 +95,7 @@ def test_the_oldest_result_comes_first_after_an_outage() -> None:
     chat = StrictTelegram(Random(1))
 
     async def scenario(running: Bot) -> None:
-        await finish_in_an_outage(running, 30, 250.0)
+        await finish_in_an_outage(running, 20, 200.0)
         await quiet(running)
 
     in_bot(scenario, chat)

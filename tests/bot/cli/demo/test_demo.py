@@ -135,6 +135,7 @@ def test_a_file_that_cannot_be_saved_is_told(tmp_path: Path) -> None:
     assert "1-cat.png cannot be written: No such file" in shown[0]
 
 
+@pytest.mark.thorough
 def test_a_reader_that_stops_ends_the_demo(tmp_path: Path) -> None:
     """With `| head`, the demo would go on for ever and write tracebacks."""
     with subprocess.Popen(
