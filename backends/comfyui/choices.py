@@ -8,6 +8,7 @@ from pydantic import JsonValue
 from backends.comfyui.workflow.graph.node_types import choices_of, inputs_of
 from backends.comfyui.workflow.graph.nodes import Asked
 from backends.comfyui.workflow.template import Template
+from backends.common.model_names import one_like
 from queueing.core.catalog import near
 from queueing.core.errors import ProblemKind, Rejected, problem
 from queueing.core.requests import CHOICE_MOST, Generation
@@ -37,11 +38,8 @@ async def with_choices(
 
 def chosen(field: str, asked: str, choices: Sequence[str]) -> str:
     """Return the choice that a name means: "Euler a" is `euler_ancestral`. Raises `Rejected`."""
-    if asked in choices:
-        return asked
-    alike = [choice for choice in choices if _plain(choice) == _plain(asked)]
-    if len(alike) == 1:
-        return alike[0]
+    if (meant := one_like(asked, choices, _plain)) is not None:
+        return meant
     there = ", ".join(near(_plain(asked), choices, most=_NEAR) or choices[:_LISTED])
     why = problem(ProblemKind.OTHER_CHOICES, field=field, name=asked[:CHOICE_MOST], there=there)
     raise Rejected(f"the server has no {field} {asked!r}", problem=why)

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from queueing.core.catalog import near
 from queueing.core.errors import ProblemKind, Rejected, problem
@@ -77,12 +77,12 @@ def _whole(file: str) -> str:
 
 def _readable(file: str) -> str:
     """Return a path without invisible characters, which could reverse the text around a name."""
-    return "".join(char for char in file.replace("\\", "/") if char.isprintable())
+    return "".join(char for char in with_slashes(file) if char.isprintable())
 
 
 def base_name(file: str) -> str:
     """Return a file's name without its folder."""
-    return file.replace("\\", "/").rpartition("/")[2]  # Windows servers list backslashes
+    return with_slashes(file).rpartition("/")[2]
 
 
 def short_name(file: str) -> str:
@@ -92,7 +92,21 @@ def short_name(file: str) -> str:
 
 def comparable(name: str) -> str:
     """Return a file's name with one kind of separator and in one case."""
-    return name.replace("\\", "/").casefold()
+    return with_slashes(name).casefold()
+
+
+def one_like(name: str, choices: Collection[str], form: Callable[[str], str]) -> str | None:
+    """Return the choice that is the name, or else the only one that has the same form, or None."""
+    if name in choices:
+        return name
+    wanted = form(name)
+    alike = [choice for choice in choices if form(choice) == wanted]
+    return alike[0] if len(alike) == 1 else None
+
+
+def with_slashes(name: str) -> str:
+    """Return a file's name with one kind of separator, because Windows servers list backslashes."""
+    return name.replace("\\", "/")
 
 
 ENDINGS = re.compile(r"(:latest|\.gguf|\.safetensors|\.ckpt)$", re.IGNORECASE)
@@ -103,7 +117,7 @@ def catalog_names(ids: Sequence[str]) -> list[str]:
 
     "qwen/Qwen3-8B" becomes "qwen3-8b" unless another publisher has a "qwen3-8b" too.
     """
-    short = [_typed(name.replace("\\", "/").rpartition("/")[2]) for name in ids]
+    short = [_typed(base_name(name)) for name in ids]
     common = Counter(short)
     names: dict[str, None] = {}
     numbers: Counter[str] = Counter()  # a server may list the same name a thousand times

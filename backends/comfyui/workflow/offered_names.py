@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pydantic import JsonValue
 
 from backends.comfyui.workflow.graph.node_types import choices_in, inputs_for
-from backends.common.model_names import base_name, comparable
+from backends.common.model_names import base_name, comparable, one_like, with_slashes
 from queueing.core.catalog import near
 
 _LISTED = 10  # names of a short list, which is shown whole
@@ -22,13 +22,7 @@ def offered_name(name: str, choices: Collection[str]) -> str | None:
 
     Returns None if there is none, or if several differ from it only in case.
     """
-    if name in choices:
-        return name
-    slashed = name.replace("\\", "/")
-    alike = [choice for choice in choices if comparable(choice) == comparable(name)]
-    exact = [choice for choice in alike if choice.replace("\\", "/") == slashed]
-    found = exact or alike
-    return found[0] if len(found) == 1 else None
+    return one_like(name, choices, with_slashes) or one_like(name, choices, comparable)
 
 
 def as_offered(
