@@ -59,7 +59,7 @@ NO_PROXIES = Proxies()
 
 def is_local(host: str) -> bool:
     """Return whether a host is this machine or in its own network, where no proxy is needed."""
-    address = _address(host)
+    address = address_in(host)
     if address is not None:
         return not address.is_global
     name = host.casefold()
@@ -134,21 +134,21 @@ def _covers(entry: str, host: str, port: int) -> bool:
     if entry == "*":
         return True
     entry = _SCHEME.sub("", entry).rstrip("/") if "://" in entry else entry
-    address = _address(host)
+    address = address_in(host)
     if address is not None and _in_network(address, entry):
         return True
     name, entry_port = _split(entry)
     if entry_port is not None and entry_port != port:
         return False
     if address is not None:
-        return _address(name) == address
+        return address_in(name) == address
     name = name.removeprefix("*").strip(".")
     return bool(name) and (host == name or host.endswith(f".{name}"))
 
 
 def _split(entry: str) -> tuple[str, int | None]:
     """Return an entry's host and its port, if it has one."""
-    if _address(entry) is not None:
+    if address_in(entry) is not None:
         return entry, None
     host, colon, port = entry.rpartition(":")
     if colon and port.isascii() and port.isdigit():
@@ -164,7 +164,8 @@ def _in_network(address: IPv4Address | IPv6Address, entry: str) -> bool:
     return address in network
 
 
-def _address(text: str) -> IPv4Address | IPv6Address | None:
+def address_in(text: str) -> IPv4Address | IPv6Address | None:
+    """Return the IP address in a text, without brackets and zone, or None. IPv4 stays IPv4 in IPv6."""
     try:
         found = ip_address(text.removeprefix("[").removesuffix("]").partition("%")[0])
     except ValueError:

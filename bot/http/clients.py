@@ -14,8 +14,10 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from ipaddress import IPv6Address, ip_address, ip_network
 from urllib.parse import urlsplit
+
+from backends.common.proxies import address_in
 
 EVERY_S = 60.0
 
@@ -80,7 +82,7 @@ class Clients:
 
     def is_proxy(self, peer: str) -> bool:
         """Return whether a peer is one of the proxies."""
-        address = _read(peer)
+        address = address_in(peer)
         return address is not None and any(address in proxy for proxy in self._proxies)
 
     def of(self, peer: str, forwarded: Sequence[str]) -> str:
@@ -92,7 +94,7 @@ class Clients:
         if self.is_proxy(peer):
             hops = [hop.strip() for value in forwarded for hop in value.split(",")]
             for hop in reversed(hops):
-                if _read(hop) is None:
+                if address_in(hop) is None:
                     break
                 if not self.is_proxy(hop):
                     return home(hop)
@@ -101,19 +103,10 @@ class Clients:
 
 def home(peer: str) -> str:
     """Return a visitor's key: the address, or the network of an IPv6 household."""
-    address = _read(peer)
+    address = address_in(peer)
     if isinstance(address, IPv6Address):
         return str(ip_network((address, _HOME), strict=False))
     return str(address or peer)
-
-
-def _read(text: str) -> IPv4Address | IPv6Address | None:
-    try:
-        address = ip_address(text.strip("[]").partition("%")[0])
-    except ValueError:
-        return None
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return mapped or address
 
 
 class TokenBucket:
