@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from threading import Lock
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -94,6 +95,7 @@ class _Settled:
 _ANSWERS = 32  # that are being written at the same time
 _KEY = 80  # characters that tell them apart
 _settled: dict[str, _Settled] = {}
+_settling = Lock()  # long answers are read in threads
 
 
 @lru_cache(maxsize=_ANSWERS)
@@ -125,10 +127,11 @@ def _settle(known: _Settled, rest: str, tokens: Sequence[Token], blocks: Blocks)
     last = max((index for index, line in enumerate(starts) if _is_apart(lines, line)), default=0)
     if last:
         source = known.source + "".join(f"{line}\n" for line in lines[: starts[last]])
-        while len(_settled) >= _ANSWERS:
-            _settled.pop(next(iter(_settled)), None)
         new = blocks[: len(known.blocks) + last]
-        _settled[source[:_KEY]] = _Settled(source, new)
+        with _settling:
+            while len(_settled) >= _ANSWERS:
+                del _settled[next(iter(_settled))]
+            _settled[source[:_KEY]] = _Settled(source, new)
 
 
 def _is_apart(lines: Sequence[str], line: int) -> bool:
