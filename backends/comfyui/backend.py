@@ -183,12 +183,8 @@ class ComfyUI(Backend):
             await asyncio.gather(*signs, return_exceptions=True)
 
     async def verify(self, model: ModelSpec) -> None:
-        """Raise `BadModel` if the server would refuse the model's templates."""
-        self._doubts[model.name] = [
-            note
-            for workflow in self._templates(model).all
-            async for note in verify(self._server, workflow)
-        ]
+        """Raise `BadModel` naming all that the server would refuse of the model's templates."""
+        self._doubts[model.name] = await verify(self._server, self._templates(model).all)
 
     async def discover(self, known: Sequence[ModelSpec] = ()) -> tuple[ModelSpec, ...]:
         """Return a model for each further file whose family has a shipped template.

@@ -1,6 +1,6 @@
 """Checks the templates of a model against one server, before any request uses them."""
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 
 from pydantic import JsonValue
@@ -13,15 +13,13 @@ from backends.comfyui.workflow.graph.node_types import (
     inputs_of,
     limits_in,
 )
-from backends.comfyui.workflow.offered_nodes import (
-    check_offered,
-    doubts,
-    input_files,
-)
+from backends.comfyui.workflow.offered_nodes import doubts, faults_in, input_files
 from backends.comfyui.workflow.template import Template
 from backends.common.http import Http
 from queueing.core.errors import BadModel
 from queueing.core.specs import BackendSpec
+
+FAULTS_SHOWN = 8  # of one model
 
 
 @asynccontextmanager
@@ -43,17 +41,36 @@ async def described(server: ComfyUIServer, kinds: Collection[str]) -> dict[str, 
     return found
 
 
-async def verify(server: ComfyUIServer, workflow: Template) -> AsyncIterator[str]:
-    """Yield notes about what cannot be checked. Raises `BadModel` for what the server refuses."""
-    offered = await described(server, {node.class_type for node in workflow.nodes.values()})
+async def verify(server: ComfyUIServer, workflows: Sequence[Template]) -> list[str]:
+    """Return notes about what cannot be checked. Raises `BadModel` for what the server refuses."""
+    faults, notes = list[str](), list[str]()
+    for workflow in workflows:
+        offered = await described(server, {node.class_type for node in workflow.nodes.values()})
+        faults += [fault async for fault in _faults(server, workflow, offered)]
+        notes += doubts(workflow, offered)
+    if faults:
+        raise BadModel(in_one_line(faults))
+    return notes
+
+
+def in_one_line(faults: Sequence[str]) -> str:
+    """Return the first faults as sentences, and how many more there are."""
+    left = len(faults) - FAULTS_SHOWN
+    more = [f"{left} more"] if left > 0 else []
+    return ". ".join([*faults[:FAULTS_SHOWN], *more])
+
+
+async def _faults(
+    server: ComfyUIServer, workflow: Template, offered: JsonValue
+) -> AsyncIterator[str]:
+    """Yield everything that the server would refuse."""
     for key in workflow.nodes:
-        check_offered(workflow, key, offered)
+        for fault in faults_in(workflow, key, offered):
+            yield fault
     for file in input_files(workflow, offered):
         if not await server.has_file(file.filename, file.subfolder, file.type):
-            raise BadModel(f"{file.where}: the server has no file {file} for it")
+            yield f"{file.where}: the server has no file {file} for it"
     places = inputs_of(workflow.nodes, "seed")
     seeds = common(limits_in(input_of(offered, *each)) or NumberRange() for each in places)
     if seeds.least > seeds.most:
-        raise BadModel(f"{workflow.name}: no seed is valid for all nodes that take it")
-    for note in doubts(workflow, offered):
-        yield note
+        yield f"{workflow.name}: no seed is valid for all nodes that take it"

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from backends.comfyui.workflow.offered_names import as_offered
-from backends.comfyui.workflow.offered_nodes import check_offered
 from backends.comfyui.workflow.reading import parse_workflow
 from backends.comfyui.workflow.template import Template, prepare
 from queueing.core.errors import BadModel
 from tests.backends.comfyui.drawing import connect, ignore, work
+from tests.backends.comfyui.workflow.graphs import check_offered
 from tests.contracts.backend.harness_comfyui import model
 from tests.fakes.servers.comfyui import FakeComfyUI
 from tests.fakes.servers.comfyui_nodes import NODES

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from backends.comfyui.server import ComfyUIServer
-from backends.comfyui.verifying import verify
+from backends.comfyui.verifying import FAULTS_SHOWN, in_one_line, verify
 from backends.comfyui.workflow.drafting import Chosen, Draft, drafted
 from backends.comfyui.workflow.exported.links import InputPlace
 from backends.comfyui.workflow.graph.analysis import Medium
@@ -34,7 +34,6 @@ from backends.comfyui.workflow.graph.node_types import (
     limits_in,
 )
 from backends.comfyui.workflow.graph.nodes import FILES, Graph, Node, names_in
-from backends.comfyui.workflow.offered_nodes import check_offered
 from backends.comfyui.workflow.reading import parse_workflow, read_export
 from backends.comfyui.workflow.rendering import TINY, fill, warm_up
 from backends.comfyui.workflow.template import Template, prepare, saved_part
@@ -43,6 +42,7 @@ from queueing.core.errors import BadModel, Rejected
 from queueing.core.requests import TextToAudio, TextToImage, TextToVideo
 from tests.backends.comfyui.drawing import connect
 from tests.backends.comfyui.workflow.described import SHIPPED, faults, recorded
+from tests.backends.comfyui.workflow.graphs import check_offered
 from tests.backends.comfyui.workflow.shipped import shipped
 from tests.contracts.backend.harness_comfyui import model
 from tests.fakes.servers.comfyui import FakeComfyUI
@@ -91,12 +91,21 @@ async def test_check_is_as_strict_as_the_server(case: Path) -> None:
     workflow = template(odd)
     if "refused" in odd:
         with pytest.raises(BadModel) as refused:
-            [note async for note in verify(DescribedServer(odd), workflow)]
-        assert odd["refused"] in str(refused.value)
+            await verify(DescribedServer(odd), [workflow])
+        wanted = odd["refused"] if isinstance(odd["refused"], list) else [odd["refused"]]
+        assert [said for said in wanted if said not in str(refused.value)] == []
+        assert str(refused.value).count("own.json: ") == len(wanted)
         return
-    noted = [note async for note in verify(DescribedServer(odd), workflow)]
+    noted = await verify(DescribedServer(odd), [workflow])
     assert noted == [f"own.json: {note}" for note in odd.get("noted", [])]
     assert sorted(workflow.nodes) == odd["sent"]
+
+
+def test_many_faults_are_counted() -> None:
+    """A workflow of fifty missing nodes would flood the operator's terminal."""
+    faults = [f"fault {number}" for number in range(FAULTS_SHOWN + 3)]
+    assert in_one_line(faults).endswith("fault 7. 3 more")
+    assert in_one_line(faults[:2]) == "fault 0. fault 1"
 
 
 @pytest.mark.parametrize("case", READ, ids=lambda case: case.stem)

@@ -14,8 +14,6 @@ from backends.comfyui.workflow.graph.node_types import (
     choices_in,
     info_of,
     inputs_for,
-    is_own,
-    least_version,
     limits_in,
     rules_in,
 )
@@ -27,9 +25,9 @@ from backends.comfyui.workflow.graph.nodes import (
     names_in,
     substituted,
 )
+from backends.comfyui.workflow.graph.own_nodes import is_newer, is_own, least_version
 from backends.comfyui.workflow.offered_names import as_offered, in_short
 from backends.comfyui.workflow.template import Template
-from queueing.core.errors import BadModel
 
 _UPLOADS = ("image_upload", "audio_upload", "video_upload", "file_upload")
 _FREE = frozenset({"CustomCombo"})
@@ -53,8 +51,8 @@ class InputFile:
         return named if self.type == "input" else f"{named} [{self.type}]"
 
 
-def check_offered(workflow: Template, key: str, offered: JsonValue) -> None:
-    """Raise `BadModel` unless the server accepts a node.
+def faults_in(workflow: Template, key: str, offered: JsonValue) -> Iterator[str]:
+    """Yield why the server would refuse a node.
 
     Its type must exist and its required inputs must be set. Links must be of the right type. The
     server must offer every fixed choice (a model file, a sampler), in any case and with any
@@ -63,16 +61,16 @@ def check_offered(workflow: Template, key: str, offered: JsonValue) -> None:
     node = workflow.nodes[key]
     where = f"{workflow.name}: node {key} ({node.class_type})"
     if not info_of(offered, node.class_type):
-        raise BadModel(f"{where}: {_lacking(workflow, node.class_type)}")
+        yield f"{where}: the server has no such node; {_lacking(workflow, node.class_type)}"
+        return
     filled, kinds, missing = _inputs(workflow, node, offered)
-    if missing:
-        raise BadModel(f"{where}: the required input {missing} is not set")
+    yield from (f"{where}: the required input {name} is not set" for name in missing)
     for name, kind in kinds.items():
-        value = filled.get(name)
-        if isinstance(value, list):
-            _check_link(f"{where}: {name}", value, kind, workflow.nodes, offered)
-        elif name in filled and not names_in(value if isinstance(value, str) else []):
-            _check_value(f"{where}: {name}", node.class_type, value, kind)
+        wrong = (
+            _fault_of_input(node, filled[name], kind, workflow, offered) if name in filled else ""
+        )
+        if wrong:
+            yield f"{where}: {name}: {wrong}"
 
 
 def input_files(workflow: Template, offered: JsonValue) -> Iterator[InputFile]:
@@ -113,64 +111,74 @@ def _unlisted(workflow: Template, offered: JsonValue) -> Iterator[tuple[str, str
 
 def _inputs(
     workflow: Template, node: Node, offered: JsonValue
-) -> tuple[Mapping[str, JsonValue], dict[str, JsonValue], str]:
-    """Return a node's values with all defaults, its described inputs, and one that is missing."""
+) -> tuple[Mapping[str, JsonValue], dict[str, JsonValue], list[str]]:
+    """Return a node's values with all defaults, its described inputs, and those not set."""
     info = info_of(offered, node.class_type)
     filled = substituted({"": node}, workflow.defaults)[""].inputs
     filled = as_offered(filled, info)
     inputs = inputs_for(info, filled)
-    missing = min(inputs.required.keys() - node.inputs.keys(), default="")
+    missing = sorted(inputs.required.keys() - node.inputs.keys())
     return filled, {**inputs.required, **inputs.optional}, missing
 
 
-def _check_value(where: str, class_type: str, value: JsonValue, kind: JsonValue) -> None:
+def _fault_of_input(
+    node: Node, value: JsonValue, kind: JsonValue, workflow: Template, offered: JsonValue
+) -> str:
+    """Return why the server would refuse a value, or an empty text."""
+    if isinstance(value, list):
+        return _fault_of_link(value, kind, workflow.nodes, offered)
+    if isinstance(value, str) and names_in(value):
+        return ""
+    return _fault_of_value(node.class_type, value, kind)
+
+
+def _fault_of_value(class_type: str, value: JsonValue, kind: JsonValue) -> str:
     choices, limits = choices_in(kind), limits_in(kind)
     if choices is not None and isinstance(value, str | int | float):
-        _check_choice(where, class_type, value, kind, choices)
-    if limits is not None:
-        _check_number(where, value, limits)
+        return _fault_of_choice(class_type, value, kind, choices)
+    return _fault_of_number(value, limits) if limits is not None else ""
 
 
-def _check_choice(
-    where: str, class_type: str, value: str | float, kind: JsonValue, choices: list[str]
-) -> None:
+def _fault_of_choice(
+    class_type: str, value: str | float, kind: JsonValue, choices: list[str]
+) -> str:
     named = str(value)
     whole = isinstance(value, float) and value.is_integer() and str(int(value)) in choices
     if named in choices or whole or class_type in _FREE or _takes_uploads(kind):
-        return
+        return ""
     if not choices and not is_model_file(named):
-        return  # see `doubts`
-    raise BadModel(f"{where}: the server does not have {named}; {in_short(named, choices)}")
+        return ""  # see `doubts`
+    return f"the server does not have {named}; {in_short(named, choices)}"
 
 
-def _check_number(where: str, value: JsonValue, limits: NumberRange) -> None:
+def _fault_of_number(value: JsonValue, limits: NumberRange) -> str:
     try:
         number = float(value) if isinstance(value, str | int | float) else None
     except ValueError:
         number = None
     if number is None:
-        raise BadModel(f"{where}: {value!r} is not a number")
+        return f"{value!r} is not a number"
     if number < limits.least:
-        raise BadModel(f"{where}: {value} is less than its minimum, {limits.least}")
+        return f"{value} is less than its minimum, {limits.least}"
     if number > limits.most:
-        raise BadModel(f"{where}: {value} is more than its maximum, {limits.most}")
+        return f"{value} is more than its maximum, {limits.most}"
+    return ""
 
 
-def _check_link(
-    where: str, value: JsonValue, kind: JsonValue, nodes: Graph, offered: JsonValue
-) -> None:
-    """Refuse a link that the server refuses: to nothing, or to a value of another type."""
+def _fault_of_link(value: JsonValue, kind: JsonValue, nodes: Graph, offered: JsonValue) -> str:
+    """Return why the server refuses a link: to nothing, or to a value of another type."""
     link = link_of(value)
     if link is None:
-        raise BadModel(f"{where}: a list is not a value, and {value} is not a link")
+        return f"a list is not a value, and {value} is not a link"
     given = info_of(offered, nodes[link[0]].class_type).get("output")
     if not isinstance(given, list):
-        return
+        return ""
     if not 0 <= link[1] < len(given):
-        raise BadModel(f"{where}: node {link[0]} has no output {link[1]}")
+        return f"node {link[0]} has no output {link[1]}"
     wanted, made = kind[0] if isinstance(kind, list) and kind else None, given[link[1]]
     if isinstance(wanted, str) and isinstance(made, str) and not _fit(wanted, made):
-        raise BadModel(f"{where}: takes {wanted}, but output {link[1]} of node {link[0]} is {made}")
+        return f"takes {wanted}, but output {link[1]} of node {link[0]} is {made}"
+    return ""
 
 
 def _fit(wanted: str, made: str) -> bool:
@@ -193,7 +201,9 @@ def _folder(kind: JsonValue) -> str:
 
 def _lacking(workflow: Template, class_type: str) -> str:
     """Return why a server may lack a node, and the remedy."""
+    if not is_own(class_type):
+        return "a custom node pack is missing"
+    if not is_newer(class_type):
+        return "it is ComfyUI's own node, and the server's log says why it was not imported"
     least = least_version(node.class_type for node in workflow.nodes.values())
-    if least is None or not is_own(class_type):
-        return "the server has no such node; a custom node pack is missing"
-    return f"the server has no such node; the workflow needs ComfyUI {least} or newer"
+    return f"the workflow needs ComfyUI {least} or newer (if it is, the server's log says why)"

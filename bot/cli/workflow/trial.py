@@ -54,7 +54,7 @@ async def tried(servers: Sequence[BackendSpec], template: Template) -> Sequence[
 async def _outcome(spec: BackendSpec, template: Template) -> Outcome:
     try:
         async with timeout(TRY_S), opened(spec) as server:
-            notes = [note async for note in verify(server, template)]
+            notes = await verify(server, [template])
     except BadModel as error:
         return Outcome(backend=spec.name, refused=str(error))
     except BackendError as error:

@@ -6,11 +6,11 @@ import pytest
 from pydantic import JsonValue
 
 from backends.comfyui.model_templates import read_templates
-from backends.comfyui.workflow.offered_nodes import check_offered
 from backends.common.model_names import lora_named
 from queueing.core.errors import BadModel, Rejected
 from queueing.core.requests import Capability, TextToImage
 from queueing.core.specs import ModelSpec
+from tests.backends.comfyui.workflow.graphs import check_offered
 from tests.fakes.servers.comfyui_nodes import object_info
 from tests.told import words
 
@@ -110,7 +110,7 @@ def test_a_missing_node_file_or_sampler_is_named() -> None:
         check_offered(workflow, "unet", object_info("UNETLoader"))
     with pytest.raises(BadModel, match=r"node method.*not have nope"):
         check_offered(workflow, "method", object_info("KSamplerSelect"))
-    with pytest.raises(BadModel, match="no such node; a custom node pack"):
+    with pytest.raises(BadModel, match="no such node; it is ComfyUI's own"):
         check_offered(workflow, "unet", {})
     newer: JsonValue = {"UNETLoader": {"input": {"required": {"new_setting": ["INT", {}]}}}}
     with pytest.raises(BadModel, match="required input new_setting"):

@@ -5,8 +5,10 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from backends.comfyui.workflow.offered_nodes import faults_in
 from backends.comfyui.workflow.reading import parse_workflow
 from backends.comfyui.workflow.template import Template, prepare
+from queueing.core.errors import BadModel
 
 Nodes = dict[str, Any]
 
@@ -282,3 +284,9 @@ def song() -> Nodes:
         "decode": node("VAEDecodeAudio", samples=["sampler", 0], vae=["checkpoint", 2]),
         "save": node("SaveAudioMP3", audio=["decode", 0], filename_prefix="x", quality="V0"),
     }
+
+
+def check_offered(workflow: Template, key: str, offered: JsonValue) -> None:
+    """Raise `BadModel` unless the server accepts a node."""
+    if found := list(faults_in(workflow, key, offered)):
+        raise BadModel(". ".join(found))

@@ -3,11 +3,20 @@
 import pytest
 from pydantic import JsonValue
 
-from backends.comfyui.workflow.graph.node_types import choices_of, input_of, least_version
-from backends.comfyui.workflow.offered_nodes import check_offered
+from backends.comfyui.workflow.graph.node_types import choices_of, input_of
+from backends.comfyui.workflow.graph.own_nodes import least_version
 from queueing.core.errors import BadModel
 from tests.backends.comfyui.workflow.described import recorded
-from tests.backends.comfyui.workflow.graphs import Nodes, ltx, node, prepared, references, song, wan
+from tests.backends.comfyui.workflow.graphs import (
+    Nodes,
+    check_offered,
+    ltx,
+    node,
+    prepared,
+    references,
+    song,
+    wan,
+)
 
 SAVE_SOUND: JsonValue = {
     "SaveAudioAdvanced": {
@@ -162,7 +171,7 @@ def test_a_server_that_is_too_old_is_told_what_it_takes(subtests: pytest.Subtest
         (references(), "latent", r"needs ComfyUI 0\.4 or newer"),
         (song(), "latent", r"needs ComfyUI 0\.12 or newer"),
         (wan(video=node("OwnNode", images=["decode", 0], fps=16)), "video", "custom node pack"),
-        (wan(), "first", "custom node pack"),
+        (wan(), "first", "ComfyUI's own node, and the server's log says why"),
     ]
     for nodes, missing, says in cases:
         with subtests.test(missing=missing, says=says), pytest.raises(BadModel, match=says):

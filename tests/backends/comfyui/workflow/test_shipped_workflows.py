@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from backends.comfyui.workflow.graph.analysis import unscaled
-from backends.comfyui.workflow.graph.node_types import least_version
 from backends.comfyui.workflow.graph.nodes import Node, link_of, names_in, words_in
-from backends.comfyui.workflow.offered_nodes import check_offered
+from backends.comfyui.workflow.graph.own_nodes import least_version
 from backends.comfyui.workflow.rendering import warm_up
 from backends.comfyui.workflow.template import Template
 from queueing.core.requests import Capability, LoraWeight
 from tests.backends.comfyui.workflow.described import SHIPPED, faults, recorded
+from tests.backends.comfyui.workflow.graphs import check_offered
 from tests.backends.comfyui.workflow.shipped import asked, everything_asked, files, shipped
 
 NODES = recorded()["nodes"]
