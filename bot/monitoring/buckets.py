@@ -132,26 +132,35 @@ class _Sum:
 
 @dataclass(frozen=True, slots=True)
 class CountsByName:
-    """Counts by name, such as failed jobs by cause."""
+    """Counts by name, such as failed jobs by cause, and the newest job of each."""
 
     by_name: Mapping[str, int] = field(default_factory=dict)
+    newest: Mapping[str, int] = field(default_factory=dict)
 
     def __add__(self, other: "CountsByName") -> "CountsByName":
         """Return the sums by name."""
-        sums = dict(self.by_name)
+        sums, newest = dict(self.by_name), dict(self.newest)
         for name, count in other.by_name.items():
             sums[name] = sums.get(name, 0) + count
-        return CountsByName(sums)
+        for name, job in other.newest.items():
+            newest[name] = max(newest.get(name, 0), job)
+        return CountsByName(sums, newest)
 
     def written(self) -> str:
-        """Return the counts as text, such as `away:2 memory:1`."""
-        return " ".join(f"{name}:{self.by_name[name]}" for name in sorted(self.by_name))
+        """Return the counts and jobs as text, such as `away:2:17 memory:1:9`."""
+        return " ".join(
+            f"{name}:{count}" + (f":{self.newest[name]}" if name in self.newest else "")
+            for name, count in sorted(self.by_name.items())
+        )
 
     @classmethod
     def read(cls, text: str) -> "CountsByName":
         """Parse the text of `written`."""
-        pairs = (pair.rpartition(":") for pair in text.split())
-        return cls({name: int(count) for name, _, count in pairs})
+        parts = [each.split(":") for each in text.split()]
+        return cls(
+            {name: int(count) for name, count, *_ in parts},
+            {name: int(job[0]) for name, _, *job in parts if job},
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -215,7 +224,7 @@ class _Tally:
         self.ended: Counter[JobState] = Counter()
         self.waits: Counter[int] = Counter()
         self.services: Counter[int] = Counter()
-        self.errors: Counter[str] = Counter()
+        self.errors = CountsByName()
         self.service_s = 0.0
         self.given = self.kept = 0
 
@@ -228,7 +237,8 @@ class _Tally:
             self.services[class_of(service_s)] += 1
             self.waits[class_of(max(0.0, job.started_at - job.queued_at))] += 1
         if job.state is JobState.FAILED and job.error:
-            self.errors[Problem.read(job.error).what] += 1
+            what = str(Problem.read(job.error).what)
+            self.errors += CountsByName({what: 1}, {what: job.id})
         if job.state is JobState.COMPLETED and job.promised is not None:
             self.given += 1
             self.kept += job.promised.kept(job.finished_at)
@@ -244,7 +254,7 @@ class _Tally:
             services=Histogram(self.services),
             given=self.given,
             kept=self.kept,
-            errors=CountsByName(self.errors),
+            errors=self.errors,
         )
 
 

@@ -164,9 +164,10 @@ def _sum(steps: _ByStep[ModelBucket]) -> ModelBucket:
 
 def _errors(by_model: Mapping[str, _ByStep[ModelBucket]]) -> tuple[ErrorHours, ...]:
     found = [
-        ErrorHours(cause=cause, model=model, count=count)
+        ErrorHours(cause=cause, model=model, count=count, newest=errors.newest.get(cause))
         for model, steps in by_model.items()
-        for cause, count in _sum(steps).errors.by_name.items()
+        for errors in (_sum(steps).errors,)
+        for cause, count in errors.by_name.items()
     ]
     return tuple(sorted(found, key=lambda each: (-each.count, each.cause, each.model)))
 

@@ -15,7 +15,7 @@
        "steps": [{"at": 1795313700.0, "done": 3, "failed": 0, "cancelled": 0,
                   "wait_median_s": 4.0, "wait_p95_s": 9.1, "service_s": 31.0, "loads": 1,
                   "failed_loads": 0, "evictions": 0}]}],
-     "errors": [{"cause": "memory", "model": "flux", "count": 3}],
+     "errors": [{"cause": "memory", "model": "flux", "count": 3, "newest": 812}],
      "promises": {"given": 93, "kept": 81,
                   "steps": [{"at": 1795313700.0, "given": 3, "kept": 3}]}}
 
@@ -151,11 +151,15 @@ class ModelHours:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ErrorHours:
-    """The number of a model's jobs that failed for a cause, a `queueing.core.errors.ProblemKind`."""
+    """The number of a model's jobs that failed for a cause, a `queueing.core.errors.ProblemKind`.
+
+    `newest` is the id of the newest of them.
+    """
 
     cause: str
     model: str
     count: int
+    newest: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -161,12 +161,13 @@ def test_failures_are_told_by_their_cause(there: Recording) -> None:
         server = there.installation.servers["other"]
         server.fates = lambda _: Fate(error=Rejected("it cannot"))
         async with there.opened() as bot:
-            await there.draw(bot, "turbo")
-            await asyncio.sleep(EVERY_S + 1)
+            for _ in range(2):
+                await there.draw(bot, "turbo")
+                await asyncio.sleep(EVERY_S + 1)
             hours = await bot.reader.read_hours(HourSpan.HOUR)
-        assert models(hours)["turbo"].failed == 1
+        assert models(hours)["turbo"].failed == 2
         (error,) = hours.errors
-        assert (error.model, error.count) == ("turbo", 1)
+        assert (error.model, error.count, error.newest) == ("turbo", 2, 2)
         assert hours.promises.given == 0
 
     run(scenario())

@@ -213,12 +213,14 @@ class ErrorRow {
   constructor(error) {
     this.bar = make("span", { className: "error-bar", "aria-hidden": "true" });
     this.count = make("b", {});
+    this.newest = make("span", { className: "dim" });
     this.node = make("li", {}, make("span", { className: "grow" }, tell(`cause.${error.cause}`, {}, error.cause)),
-      make("span", { className: "dim" }, error.model), this.count, make("span", { className: "error-track" }, this.bar));
+      make("span", { className: "dim" }, error.model), this.newest, this.count, make("span", { className: "error-track" }, this.bar));
   }
 
   draw(error) {
     this.bar.style.width = `${100 * error.part}%`;
     write(this.count, number(error.count));
+    write(this.newest, error.newest ? tell("newest_error", { job: error.newest }) : "");
   }
 }

@@ -273,7 +273,7 @@ def hours(span: HourSpan, at: float) -> HoursRecord:
         hosts=tuple(_host(name, span, moments, step_s, chance) for name in ("gpu-1", "gpu-2")),
         models=tuple(models),
         errors=(
-            ErrorHours(cause="memory", model="wan", count=7),
+            ErrorHours(cause="memory", model="wan", count=7, newest=812),
             ErrorHours(cause="away", model="flux", count=3),
             ErrorHours(cause="late", model="llama", count=1),
         ),

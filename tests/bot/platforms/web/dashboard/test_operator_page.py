@@ -309,6 +309,11 @@ async def test_a_share_of_a_few_minutes_says_so(room: Room) -> None:
     assert "recorded" not in await page.text(".host-time:nth-child(2) .facts")
 
 
+async def test_a_failure_leads_to_its_last_job(room: Room) -> None:
+    """An operator would know that memory is short, and not for which request."""
+    await room.page.wait_text("last: job 812", ".errors")
+
+
 async def test_a_history_that_cannot_be_read_is_said(room: Room) -> None:
     """An empty or an old chart would be taken for a quiet bot."""
     page = room.page
