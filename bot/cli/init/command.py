@@ -4,7 +4,7 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from bot.cli.init import (
 )
 from bot.cli.init.files import PRIVATE, NewFile, is_there, write_all
 from bot.cli.init.scan import FoundServer
-from bot.cli.init.terminal import InitFailed, Keyboard, NoQuestions, Terminal, ask_for
+from bot.cli.init.terminal import InitFailed, Keyboard, NoQuestions, Terminal, agreed, ask_for
 from bot.config import environment
 from bot.config.host_checks import address_of
 from bot.config.loader import Config, load
@@ -41,7 +41,7 @@ def servers(
     terminal.tell("Looking for servers on this machine …")
     named = [url for each in given for url in scan.places(each)]
     found = _looked([*named, *scan.usual(scan.HERE)], terminal, values)
-    kept = [each for each in found if _counts(each, given)]
+    kept = list(_kept(found, given, terminal))
     while terminal.asks:
         more = ask_for(
             terminal, "Address of another server; Enter for none", "", _address_or_nothing
@@ -50,12 +50,33 @@ def servers(
             break
         known = {address_of(each.url) for each in kept}
         urls = [url for url in scan.places(more) if address_of(url) not in known]
-        kept += [each for each in _looked(urls, terminal, values) if _counts(each, [more])]
+        kept += _kept(_looked(urls, terminal, values), [more], terminal)
     return tuple(kept) or _expected(terminal)
 
 
-def _counts(server: FoundServer, given: Sequence[str]) -> bool:
-    return not server.trouble or server.wants_token or server.url in given
+def _kept(
+    found: Iterable[FoundServer], given: Sequence[str], terminal: Terminal
+) -> Iterator[FoundServer]:
+    """Yield the servers to write, and print which given addresses have none.
+
+    A given address whose server cannot be used now is kept if the person agrees or is not asked.
+    """
+    places = {url: place for place in given for url in scan.places(place)}
+    silent: set[str] = set()
+    for server in found:
+        place = places.get(server.url)
+        if not server.trouble or server.wants_token:
+            places = {url: each for url, each in places.items() if each != place}
+            silent.discard(place or "")
+            yield server
+        elif server.url == place:
+            terminal.tell(f"  {server.url}  cannot be used now: {server.trouble}")
+            if agreed(terminal, "  Keep this address anyway", usual=not terminal.asks):
+                yield server
+        elif place is not None:
+            silent.add(place)
+    for place in sorted(silent):
+        terminal.tell(f"  {place}  no server was found at the usual ports")
 
 
 def _address_or_nothing(text: str) -> str:

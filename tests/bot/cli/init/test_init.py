@@ -381,14 +381,54 @@ async def test_a_page_of_this_machine_gets_none_and_a_weak_token_is_refused(
     assert not config.exists()
 
 
-async def test_an_address_that_does_not_answer_is_written_as_given(tmp_path: Path) -> None:
-    """A server that is switched off today would have to be added by hand tomorrow."""
-    url = f"http://127.0.0.1:{port_of(test_an_address_that_does_not_answer_is_written_as_given)}"
-    terminal = ScriptedTerminal(NO_ANSWERS)
-    assert await run_init(tmp_path / "config.yaml", terminal, servers=[url]) == 2
-    (spec,) = load(tmp_path / "config.yaml", {}).catalog().backends.values()
+@pytest.mark.parametrize("keep", ["yes", "no"])
+async def test_a_server_that_does_not_answer_is_told_and_kept_knowingly(
+    tmp_path: Path, keep: str
+) -> None:
+    """A slip in an address would be found out once nobody can draw.
+
+    A server that is switched off today is added today nevertheless.
+    """
+    url = f"http://127.0.0.1:{port_of(checked)}"
+    answers = {**NO_ANSWERS, "Address of another server": [url, ""], "Keep this address": keep}
+    terminal = ScriptedTerminal(answers)
+    await run_init(tmp_path / "config.yaml", terminal)
+    (told,) = [line for line in terminal.told if "cannot be used now" in line]
+    assert told.startswith(f"  {url}  cannot be used now: ")
+    assert terminal.asked.count("Address of another server; Enter for none") == 2
+    backends = load(tmp_path / "config.yaml", {}).catalog().backends.values()
+    assert (url in {spec.url for spec in backends}) is (keep == "yes")
+
+
+async def test_without_questions_an_address_that_does_not_answer_is_told_and_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A script that sets a machine up would stop, or say nothing of a server that is away."""
+    config = tmp_path / "config.yaml"
+    url = f"http://127.0.0.1:{port_of(checked)}"
+    assert await run_init(config, NoQuestions(), servers=[url]) == 2
+    (spec,) = load(config, {}).catalog().backends.values()
     assert spec.url == url
-    assert "# did not answer: " in (tmp_path / "config.yaml").read_text()
+    assert f"{url}  cannot be used now: " in capsys.readouterr().out
+
+
+async def test_a_machine_without_a_server_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person would believe that the servers of that machine are in the file."""
+
+    async def look(urls: Sequence[str], **_: object) -> tuple[scan.FoundServer, ...]:
+        up = "" if any("good" in url for url in urls) else "refused"
+        return tuple(scan.FoundServer(url=url, kind="comfyui", trouble=up) for url in urls)
+
+    monkeypatch.setattr(scan, "look", look)
+    usually(monkeypatch, 1, 2)
+    machines = ["http://bad-box", "http://good-box", ""]
+    answers = {**NO_ANSWERS, "Address of another server": machines}
+    terminal = ScriptedTerminal(answers)
+    await run_init(tmp_path / "config.yaml", terminal)
+    told = [line for line in terminal.told if "no server was found" in line]
+    assert told == ["  http://bad-box  no server was found at the usual ports"]
 
 
 async def test_an_address_given_that_is_a_usual_one_is_one_server(
