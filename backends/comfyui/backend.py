@@ -161,6 +161,7 @@ class ComfyUI(Backend):
             description=f"ComfyUI {stats.system.comfyui_version}",
             total_mb=stats.total_mb,
             free_mb=stats.free_mb,
+            cuda=stats.devices[0].type == "cuda",
             notes=(*notes, *self._discovery.notes),
         )
 

@@ -40,14 +40,15 @@ class ServerInfo:
 
     `flavour` is the program it runs, among those its kind supports: empty if there is only one,
     `GENERIC` if it cannot be determined. `total_mb` and `free_mb` are the memory of its GPU if it
-    reports that, None otherwise. `notes` are sentences for `usher check`, such as the limits of an
-    old version.
+    reports that, None otherwise; with `cuda`, that GPU is one of CUDA or ROCm. `notes` are
+    sentences for `usher check`, such as the limits of an old version.
     """
 
     description: str
     flavour: str = ""
     total_mb: int | None = None
     free_mb: int | None = None
+    cuda: bool = False
     notes: tuple[str, ...] = ()
 
 

@@ -251,6 +251,7 @@ def _own_memory(terminal: Terminal) -> machines.OwnMemory:
         maker=maker,
         machine_mb=machines.machine_mb(),
         gpuless=silent == UNIFIED or machines.gpuless(),
+        unified=silent == UNIFIED,
     )
 
 

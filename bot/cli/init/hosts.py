@@ -133,18 +133,25 @@ class OwnMemory:
     """This machine's memory in MB: that of its GPUs by number, and its main memory.
 
     `maker` is "amd:" for AMD's GPUs. `gpuless` means that models can only be in main memory;
-    otherwise main memory is never taken for a GPU's.
+    otherwise main memory is never taken for a GPU's. `unified` means that a GPU shares it.
     """
 
     gpus: tuple[int, ...] = ()
     machine_mb: int | None = None
     gpuless: bool = False
+    unified: bool = False
     maker: str = ""
 
-    def watched(self, vram_mb: int) -> str | None:
-        """Return the `gpu` setting for a host here; None if models are in a GPU's memory."""
-        fits = self.machine_mb is not None and vram_mb <= self.machine_mb * 1.05
-        return SYSTEM if self.gpuless and fits else None
+    def watched(self, vram_mb: int, *, cuda: bool = False) -> str | None:
+        """Return the `gpu` setting for a host here; None if models are in a GPU's memory.
+
+        A GPU of CUDA that is not as large as the main memory is in another machine, as behind a
+        tunnel, unless the GPU here shares that memory.
+        """
+        if not self.gpuless or self.machine_mb is None:
+            return None
+        least_mb = self.machine_mb * 0.95 if cuda and not self.unified else 0
+        return SYSTEM if least_mb <= vram_mb <= self.machine_mb * 1.05 else None
 
 
 def hosts(found: Sequence[FoundServer], own: OwnMemory, terminal: Terminal) -> tuple[HostPlan, ...]:
@@ -178,6 +185,7 @@ def _host(
 ) -> HostPlan:
     servers = tuple((named[server], server) for server in named if server.machine == machine)
     told_mb = max((server.total_mb or 0 for _, server in servers), default=0)
+    cuda = any(server.cuda for _, server in servers)
     if machine == HERE and own.gpus:
         return _on_gpus(name, servers, own, terminal)
     if told_mb:
@@ -185,7 +193,7 @@ def _host(
             name=name,
             vram=size(told_mb),
             why="reported by its server",
-            gpu=own.watched(told_mb) if machine == HERE else None,
+            gpu=own.watched(told_mb, cuda=cuda) if machine == HERE else None,
             servers=servers,
         )
     if machine == HERE and own.machine_mb and own.gpuless:

@@ -99,7 +99,8 @@ class FoundServer:
     """A server: what it is, and the names of its models.
 
     If it could not be asked, `trouble` is the reason, and its kind is guessed from its address.
-    With `wants_token`, it answers but requires a token.
+    With `cuda`, `total_mb` is the memory of a GPU of CUDA or ROCm. With `wants_token`, it answers
+    but requires a token.
     """
 
     url: str
@@ -108,6 +109,7 @@ class FoundServer:
     description: str = ""
     models: tuple[str, ...] = ()
     total_mb: int | None = None
+    cuda: bool = False
     token: str = ""
     trouble: str = ""
     wants_token: bool = False
@@ -176,6 +178,7 @@ def _described(server: FoundServer, info: ServerInfo) -> FoundServer:
         flavour=info.flavour,
         description=in_a_line(info.description),
         total_mb=info.total_mb,
+        cuda=info.cuda,
     )
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from backends.hardware.driver_faults import UNIFIED
+from backends.hardware.gpu_memory import SYSTEM
 from bot.app import process
 from bot.cli import check
 from bot.cli import main as cli
@@ -242,6 +244,40 @@ async def test_the_main_memory_is_watched_where_it_is_all_that_models_can_fill(
     # 16,000 MB are the machine's memory, and never that of a GPU that is silent.
     usual_mb = 16_000 if gpuless else gpu.GUESS_MB
     assert said or hosts["gpu-1"].vram_mb == pytest.approx(usual_mb, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("vram_mb", "cuda", "unified", "index"),
+    [
+        (24_000, True, False, None),
+        (24_000, False, False, SYSTEM),  # the graphics of a Mac, or a CPU
+        (63_000, True, False, SYSTEM),  # a GPU that shares the memory and has no NVML
+        (24_000, True, True, SYSTEM),
+        (80_000, False, False, None),
+    ],
+)
+async def test_a_gpu_behind_a_tunnel_is_not_this_machines_memory(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    vram_mb: int,
+    index: str | None,
+    *,
+    cuda: bool,
+    unified: bool,
+) -> None:
+    """Free main memory would be taken for free memory of a GPU in another house."""
+
+    async def why_silent() -> str:
+        return UNIFIED if unified else ""
+
+    monkeypatch.setattr(gpu, "why_silent", why_silent)
+    monkeypatch.setattr(gpu, "machine_mb", lambda: 64_000)
+    monkeypatch.setattr(gpu, "gpuless", lambda: True)
+    async with FakeComfyUI() as server:
+        server.stats = {"type": "cuda" if cuda else "cpu", "vram_total": vram_mb * 2**20}
+        await run_init(tmp_path / "config.yaml", ScriptedTerminal(NO_ANSWERS), servers=[server.url])
+    (host,) = load(tmp_path / "config.yaml", {}).catalog().hosts.values()
+    assert host.gpu == index
 
 
 @pytest.mark.parametrize(
