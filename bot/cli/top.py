@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import select
 import signal
 import sys
@@ -267,6 +268,9 @@ if sys.platform != "win32":
 EVERY_S = 1.0
 HISTORY_EVERY_S = 15.0
 NOT_RUNNING = 2
+_ESC = b"\x1b"
+_ESC_S = 0.05  # between the parts of one key, such as an arrow
+_OTHER_KEYS = re.compile(rb"\x1b[\[O][0-9;]*[ -/]*[@-~]")
 
 Ask = Callable[[str], bytes]
 """Asks the running bot; raises `NotRunning`."""
@@ -314,7 +318,7 @@ def _json(ask: Ask) -> str:
 
 
 def _keep_drawing(reader: TopReader, path: Path) -> None:
-    """Redraw every second until `q` or Ctrl-C, then restore the screen."""
+    """Redraw every second until `q`, Esc or Ctrl-C, then restore the screen."""
     first = Cropped(reader.read())  # without a bot, the screen stays as it is
     signal.signal(
         signal.SIGTERM, signal.default_int_handler
@@ -357,6 +361,17 @@ def _keyboard() -> Iterator[Sequence[int]]:
 def _quits_within(seconds: float, keyboard: Sequence[int]) -> bool:
     ends = time.monotonic() + seconds
     while select.select(keyboard, (), (), max(0.0, ends - time.monotonic()))[0]:
-        if os.read(keyboard[0], 1) in {b"", b"q", b"Q"}:  # empty: the terminal has closed
+        pressed = os.read(keyboard[0], 64)
+        if pressed.endswith(_ESC) and select.select(keyboard, (), (), _ESC_S)[0]:
+            pressed += os.read(keyboard[0], 64)
+        if quits(pressed):
             return True
     return False
+
+
+def quits(pressed: bytes) -> bool:
+    """Return whether `q` or Esc was pressed, or the terminal has closed.
+
+    Arrows and other keys begin with Esc as well.
+    """
+    return not pressed or bool(set(b"qQ" + _ESC) & set(_OTHER_KEYS.sub(b"", pressed)))

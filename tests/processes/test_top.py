@@ -15,6 +15,7 @@ from tests.processes.bot_process import BotProcess
 from tests.processes.installation import until
 from tests.processes.typist import CTRL_C, at_terminal
 
+ESC, ARROW = "\x1b", "\x1b[A"
 XTERM = {**os.environ, "TERM": "xterm"}
 CONFIG = """\
 hosts: {{home: {{vram: 24GB, backends: {{stand-in: {{kind: demo}}}}}}}}
@@ -86,7 +87,7 @@ async def test_without_a_bot_it_says_so(bot: WatchedBot) -> None:
     assert "no running bot uses" in shown
 
 
-@pytest.mark.parametrize("key", ["q", CTRL_C])
+@pytest.mark.parametrize("key", ["q", ESC, CTRL_C])
 async def test_a_key_ends_it_and_leaves_the_terminal_as_it_was(bot: WatchedBot, key: str) -> None:
     """The operator's shell would show no cursor, no lines of before, or nothing that is typed."""
     await bot.start()
@@ -94,6 +95,7 @@ async def test_a_key_ends_it_and_leaves_the_terminal_as_it_was(bot: WatchedBot, 
         await until(lambda: person.seen.count("usher  ") > 1)  # it repaints
         assert not person.echoes
         await person.types("usher  ", "x", end="")  # means nothing
+        await person.types("usher  ", ARROW, end="")
         await person.types("usher  ", key, end="")
         assert await person.ended() == 0
         assert person.echoes

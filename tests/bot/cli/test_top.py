@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from bot.cli.top import TopState, duration
+from bot.cli.top import TopState, duration, quits
 from bot.monitoring.live_state import LiveState
 from bot.monitoring.records import HourSpan
 from queueing.core.snapshot import Reason, WaitCause
@@ -202,3 +202,21 @@ def test_a_narrow_terminal_loses_no_word() -> None:
 def test_times_are_short(seconds: float, told: str) -> None:
     """A table of seconds with six digits cannot be read at a glance."""
     assert duration(seconds) == told
+
+
+@pytest.mark.parametrize(
+    ("pressed", "ends"),
+    [
+        (b"q", True),
+        (b"xQ", True),
+        (b"\x1b", True),
+        (b"\x1b[A\x1b", True),
+        (b"", True),
+        (b"x", False),
+        (b"\x1b[A\x1bOB", False),
+        (b"\x1b[1;5C\x1b[15~", False),
+    ],
+)
+def test_q_and_esc_end_it_and_arrows_do_not(pressed: bytes, *, ends: bool) -> None:
+    """Scrolling would end the display, or nothing but Ctrl-C would."""
+    assert quits(pressed) is ends
