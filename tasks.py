@@ -17,6 +17,7 @@ import sysconfig
 import venv
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
@@ -68,6 +69,10 @@ Debian and Ubuntu ship it apart; install it once with
 
 or use a Python from python.org, then run this command again.
 """
+
+UNWRITABLE = """\
+{1} cannot be written ({0}): name a folder that you may write in the variable USHER_VENV, such as
+USHER_VENV=~/usher-venv, or run this as the owner of the copy."""
 
 
 class TaskFailed(Exception):
@@ -190,15 +195,19 @@ def prepare(level: str) -> bool:
     wrong = why_unfit(found, built, python) if found else ""
     if found in enough and not wrong:
         if not built:  # the mark of an earlier version
-            mark.write_text(f"{found}\n{built_for()}", encoding="utf-8")
+            with suppress(OSError):  # the environment works even if it may not be written
+                mark.write_text(f"{found}\n{built_for()}", encoding="utf-8")
         return False
     if wrong:
         print(f"{VENV.name} {wrong}: creating it again.", file=sys.stderr)
     print(f"preparing {VENV.name} (once; this takes a minute) …", file=sys.stderr, flush=True)
-    make_venv(anew=bool(wrong) or not found)
-    mark.unlink(missing_ok=True)
-    install(level)
-    mark.write_text(f"{python} {digest} {level}\n{built_for()}", encoding="utf-8")
+    try:
+        make_venv(anew=bool(wrong) or not found)
+        mark.unlink(missing_ok=True)
+        install(level)
+        mark.write_text(f"{python} {digest} {level}\n{built_for()}", encoding="utf-8")
+    except OSError as error:
+        raise TaskFailed(UNWRITABLE.format(error.strerror or error, VENV)) from None
     return True
 
 

@@ -1,6 +1,7 @@
 """tasks.py: one command on a fresh machine, quick when repeated, clear when it cannot."""
 
 import ast
+import errno
 import os
 import re
 import shutil
@@ -145,6 +146,34 @@ def test_a_python_without_ensurepip_is_told_what_to_install(
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     assert tasks.main(["demo"]) == 1
     assert "apt install python3-venv" in capsys.readouterr().err
+
+
+def _read_only(*_: object, **__: object) -> None:
+    raise OSError(errno.EROFS, "Read-only file system")
+
+
+def test_a_copy_that_may_not_be_written_is_told_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A shared or mounted copy would end in a traceback."""
+    monkeypatch.setattr(tasks, "VENV", tmp_path / ".venv")
+    monkeypatch.setattr(tasks, "PYTHON", tmp_path / ".venv" / "bin" / "python")
+    monkeypatch.setattr("venv.create", _read_only)
+    assert tasks.main(["demo"]) == 1
+    told = capsys.readouterr().err
+    assert f"{tmp_path / '.venv'} cannot be written (Read-only file system): " in told
+    assert "USHER_VENV" in told
+
+
+def test_an_environment_that_may_not_be_written_works_as_it_is(
+    environment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An administrator's installation would serve nobody else after an upgrade."""
+    assert tasks.prepare("dev")
+    mark = environment / "installed"
+    mark.write_text(mark.read_text(encoding="utf-8").splitlines()[0], encoding="utf-8")
+    monkeypatch.setattr(Path, "write_text", _read_only)
+    assert not tasks.prepare("dev")
 
 
 def test_an_old_python_is_told_in_a_sentence(
