@@ -199,7 +199,11 @@ def _demo_arguments(demo: argparse.ArgumentParser) -> None:
         help="port of the page, 0 for any free one (default: 8080 if it is free)",
     )
     demo.add_argument(
-        "--crowd", type=_count, default=0, metavar="N", help="number of simulated people"
+        "--crowd",
+        type=_count,
+        default=0,
+        metavar="N",
+        help="number of simulated people; more than 8 make as many requests as 8",
     )
     demo.add_argument(
         "--say",

@@ -13,6 +13,7 @@ from bot.core.platform import ChatLimits, CommandHandler, Invocation, MessageRef
 from queueing.core.concurrency import TaskGroup
 
 _PAUSE_S = 45.0  # between two requests of one person, on average
+_SERVED = 8  # people; a larger crowd makes as many requests as these, which the stand-ins can serve
 _WISHES = (
     ("image", "flux a lighthouse in a storm"),
     ("image", "flux a fox reading the newspaper"),
@@ -26,7 +27,10 @@ _WISHES = (
 
 
 class Crowd:
-    """Simulated people, each in a separate chat. Implements `ChatPlatform`."""
+    """Simulated people, each in a separate chat. Implements `ChatPlatform`.
+
+    `pause_s` is the mean time between two requests of one person.
+    """
 
     name = "crowd"
     limits = ChatLimits(
@@ -46,6 +50,7 @@ class Crowd:
         self.connected.set()
         self._people = people
         self._speed = speed
+        self.pause_s = _PAUSE_S * max(1.0, people / _SERVED)
         self._random = random.Random(seed)  # noqa: S311  # a crowd needs no secrets
         self._numbers = itertools.count(1)
 
@@ -56,11 +61,11 @@ class Crowd:
                 group.create_task(self._live(number, handler))
 
     async def _live(self, number: int, handler: CommandHandler) -> None:
-        pause_s = self._random.uniform(0, _PAUSE_S / 3)
+        pause_s = self._random.uniform(0, _PAUSE_S / 3 if number <= _SERVED else self.pause_s)
         while True:
             await asyncio.sleep(pause_s / self._speed)
             await handler.call(self._wish(number))
-            pause_s = self._random.expovariate(1 / _PAUSE_S)
+            pause_s = self._random.expovariate(1 / self.pause_s)
 
     def _wish(self, number: int) -> Invocation:
         command, text = self._random.choice(_WISHES)

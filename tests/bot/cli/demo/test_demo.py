@@ -16,6 +16,7 @@ from backends.common.file_types import mime_of
 from backends.media import videos
 from bot.cli import main as cli
 from bot.cli.demo import demo
+from bot.cli.demo.crowd import Crowd
 from bot.cli.demo.demo import database_of, kept_path
 from bot.cli.demo.options import DemoOptions
 from bot.cli.demo.transcript import Transcript, display
@@ -204,6 +205,13 @@ def test_a_port_one_asked_for_and_that_is_taken_ends_the_demo(
         port = str(other.getsockname()[1])
         assert cli.main(["demo", "--port", port, "--crowd", "8"]) == cli.BROKEN
     assert capsys.readouterr().err == f"port {port} is taken; use --port 0 for any free one\n"
+
+
+@pytest.mark.parametrize("people", [1, 8, 30, 10_000])
+def test_a_crowd_of_any_size_makes_no_more_requests_than_are_served(people: int) -> None:
+    """With `--crowd 30` the queue would grow for ever, and a newcomer's request never come."""
+    pause_s = Crowd(people, speed=1.0).pause_s
+    assert people / pause_s == pytest.approx(min(people, 8) / 45)
 
 
 @pytest.mark.thorough
