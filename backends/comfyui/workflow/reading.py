@@ -80,7 +80,7 @@ def _hint(error: json.JSONDecodeError) -> str:
         return f': put the placeholder in quotes, as in "{found[0]}", also for a number'
     if after.startswith(("//", "/*", "#")):
         return ": JSON has no comments"
-    if after.startswith(("}", "]")):
+    if after.startswith(("}", "]")) or error.msg.startswith("Illegal trailing comma"):
         return ": remove the comma before it"
     if error.msg == "Extra data" or error.doc.lstrip().startswith("```"):
         return ": the file may contain nothing but the workflow"
