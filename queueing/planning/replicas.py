@@ -136,12 +136,12 @@ def _is_open(state: FleetState, copy: CopyState) -> bool:
 
 
 def _has_another(copy: CopyState) -> bool:
-    """Whether the host has another open copy of the model."""
+    """Whether the host has another open copy of the model, on a server that can take jobs."""
     return any(
         other is not copy
         and other.cutoff is None
         and not set(other.hosts).isdisjoint(copy.hosts)
-        and other.residency is not Residency.UNLOADING
+        and other.serves
         for other in copy.model.copies
     )
 

@@ -254,3 +254,20 @@ def test_a_forecast_uses_both_copies() -> None:
 
     alone = last_start(replace(crowded, rules=Rules(double=False)))
     assert last_start(crowded) < 0.7 * alone
+
+
+def test_a_copy_on_a_lost_server_replaces_none() -> None:
+    """The only copy that can take jobs would give way to one that cannot, and nothing would run."""
+    waiting = jobs("hot", 5)
+    kept = [copy("hot", "b1"), copy("other", "b1"), copy("hot", "b2")]
+    snapshot = world(
+        model("hot", queue(waiting), vram_mb=GB, on=("b1",)),
+        model("other", vram_mb=GB, on=("b1",)),
+        copies=tuple(replace(each, pinned=True) for each in kept),
+        hosts=(host("h1"),),
+        backends=(
+            BackendView(name="b1", host="h1", serial=True, can_unload=False),
+            BackendView(name="b2", host="h1", up=False),
+        ),
+    )
+    assert [start.job.id for start in plan(snapshot).starts] == [waiting[0].id]
