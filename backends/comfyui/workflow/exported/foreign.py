@@ -86,13 +86,13 @@ def _word_of(found: re.Match[str]) -> str | None:
 
 
 def stands_for(text: str) -> str | None:
-    """Return the placeholder of ours that a text means, if it is only another program's."""
+    """Return Usher's word for a text that consists of another program's placeholder, or None."""
     found = _PLACEHOLDER.fullmatch(text)
     return _word_of(found) if found else None
 
 
 def with_ours(text: str, word: str) -> str:
-    """Return a text with our placeholder in the place of other programs' that mean it."""
+    """Return a text with Usher's placeholder for `word` in place of other programs' ones."""
 
     def ours(found: re.Match[str]) -> str:
         return f"{{{{{word}}}}}" if _word_of(found) == word else found[0]
@@ -101,9 +101,9 @@ def with_ours(text: str, word: str) -> str:
 
 
 def in_our_words(text: str) -> Iterator[str]:
-    """Yield a file's text with Usher's words for other programs' marks, in ever bolder readings.
+    """Yield readings of a file with Usher's words for other programs' placeholders.
 
-    The second has placeholders and words in quotes, the third also takes double braces apart.
+    The second puts placeholders and words in quotes, the third also separates double braces.
     """
     quoted = _BARE.sub(r' "\1"', _UNQUOTED.sub(r' "\1"', text))
     yield from map(_numbered, (text, quoted, _BRACES.sub(_apart, quoted)))
