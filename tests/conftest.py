@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.internal.conjecture import providers
 
 from backends.demo import painting as demo_art
 from backends.media import videos
@@ -75,8 +76,9 @@ collect_ignore_glob = [] if find_spec("psycopg") else list(NEED_PSYCOPG)
 
 # The machine may be busy: a slow example is no failure. A failure prints how to repeat it. The same
 # source is tried with the same examples each time; with USHER_RANDOM, with others.
+IS_REPEATABLE = "USHER_RANDOM" not in os.environ
 settings.register_profile(
-    THOROUGH_PROFILE, deadline=None, print_blob=True, derandomize="USHER_RANDOM" not in os.environ
+    THOROUGH_PROFILE, deadline=None, print_blob=True, derandomize=IS_REPEATABLE
 )
 settings.register_profile(QUICK_PROFILE, settings.get_profile(THOROUGH_PROFILE))
 
@@ -86,6 +88,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
     Many tests wait for nothing but a disk.
     """
+    if IS_REPEATABLE:
+        # Hypothesis also tries constants of all imported modules of a project, so that a test's
+        # examples would depend on which other tests its process happened to import.
+        vars(providers)["is_local_module_file"] = lambda path: False
     is_quick = config.option.markexpr == QUICK
     settings.load_profile(QUICK_PROFILE if is_quick else THOROUGH_PROFILE)
     if "TMPDIR" not in os.environ and _has_room(MEMORY):

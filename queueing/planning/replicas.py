@@ -37,7 +37,7 @@ def give_way(state: FleetState) -> None:
 
     Without the surplus copy, that model would have been loaded at once. It now waits only for a
     running job to end, not until its age limit. On a serial server, a surplus copy gives way to the
-    other models there. Models that have space now need nothing closed.
+    other models that wait there. Models that have space now need nothing closed.
     """
     if not state.doubles or not any(map(surplus, state.hosts.values())):
         return
@@ -55,9 +55,13 @@ def give_way(state: FleetState) -> None:
 
 def _leave_to_others(state: FleetState, backend: BackendState) -> None:
     for copy in surplus(backend.host, backend):
-        others = [other for other in backend.copies if other.cutoff is None and other is not copy]
-        if copy.backend is backend and others:
-            _close(state, others[0].model, [copy])
+        awaited = [
+            other.model
+            for other in backend.copies
+            if other.cutoff is None and other is not copy and is_awaited(state, other)
+        ]
+        if copy.backend is backend and awaited:
+            _close(state, awaited[0], [copy])
 
 
 def is_homeless(state: FleetState, model: ModelState) -> bool:

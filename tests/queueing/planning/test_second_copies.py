@@ -271,3 +271,23 @@ def test_a_copy_on_a_lost_server_replaces_none() -> None:
         ),
     )
     assert [start.job.id for start in plan(snapshot).starts] == [waiting[0].id]
+
+
+def test_a_second_copy_gives_way_to_no_model_without_waiting_jobs() -> None:
+    """Its jobs would wait while the server does nothing."""
+    waiting = jobs("hot", 2)
+    snapshot = world(
+        model("hot", queue(waiting), vram_mb=GB, on=("b1", "b2")),
+        model("other", vram_mb=GB, on=("b1",)),
+        copies=(
+            copy("hot", "b1", vram_mb=GB),
+            copy("other", "b1", vram_mb=GB),
+            copy("hot", "b2", vram_mb=GB, running=1),
+        ),
+        hosts=(host("h1"),),
+        backends=(
+            BackendView(name="b1", host="h1", serial=True),
+            BackendView(name="b2", host="h1", busy=1),
+        ),
+    )
+    assert [start.job.id for start in plan(snapshot).starts] == [waiting[0].id]

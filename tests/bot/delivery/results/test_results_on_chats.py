@@ -140,10 +140,10 @@ async def test_every_image_of_an_album_belongs_to_its_job(tmp_path: Path) -> Non
     def images() -> list[TelegramMessage]:
         return [each for each in person.chat.from_bot if each.file]
 
-    async with FakeTelegram() as fake, on_telegram(fake, tmp_path, CONFIG + TELEGRAM):
+    async with FakeTelegram() as fake, on_telegram(fake, tmp_path, CONFIG + TELEGRAM) as bot:
         person = fake.person(7, "Ada")
         person.says("/image flux a cat --count 2")
         await fake.wait_for(lambda: len(images()) == 2)
-        await fake.quiet()
+        await bot.presenter.settle(240.0)  # the image is seen before Telegram's answer is read
         person.says("/delete", reply_to=images()[1])
         await fake.wait_for(lambda: not images())
