@@ -183,7 +183,7 @@ class Web:
         return WebServer(
             who=who,
             calls=calls,
-            files=files,
+            routes=[files],
             commands=commands,
             overview=self._read_overview,
             loopback=is_loopback(self._host),

@@ -6,7 +6,7 @@ its Host header, and requests that change something must come from the server's 
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, Protocol
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
@@ -26,7 +26,6 @@ from bot.platforms.web.assets import (
 from bot.platforms.web.calls import Calls
 from bot.platforms.web.dashboard import DashboardData, DashboardFeed
 from bot.platforms.web.dashboard_routes import DashboardRoutes
-from bot.platforms.web.files import ChatFileRoutes
 from bot.platforms.web.page_connection import (
     CLOSE_S,
     HEARTBEAT_S,
@@ -53,6 +52,13 @@ SERVED_ELSEWHERE = "Another process serves the web chat now. Please reload the p
 _SOON = {"Retry-After": "2"}
 
 
+class PageRoutes(Protocol):
+    """Further routes of the page, such as those of files. Each requires a signed-in person."""
+
+    def add_to(self, router: web.UrlDispatcher, path: str = "") -> None:
+        """Register the routes below a path."""
+
+
 class WebServer:
     """The HTTP server of one web chat. `tabs` are the open pages.
 
@@ -66,7 +72,7 @@ class WebServer:
         *,
         who: Sessions,
         calls: Calls,
-        files: ChatFileRoutes,
+        routes: Sequence[PageRoutes],
         commands: Callable[[WebPerson, str | None], tuple[CommandRow, ...]],
         overview: Callable[[], Sequence[ModelQueue]],
         loopback: bool,
@@ -79,7 +85,7 @@ class WebServer:
         self.tabs: set[ChatTab] = set()
         self.who = who
         self._calls = calls
-        self.files = files
+        self.routes = routes
         self._commands = commands
         self._overview = overview
         self._loopback = loopback
@@ -121,9 +127,8 @@ class WebServer:
         router.add_get(f"{path}/texts/{{locale}}.json", self._words)
         router.add_get(f"{path}/socket", self._socket)
         router.add_post(f"{path}/signout", self._sign_out)
-        self.files.add_to(router, path)
-        if self._operator is not None:
-            self._operator.add_to(router, path)
+        for routes in (*self.routes, *([self._operator] if self._operator is not None else [])):
+            routes.add_to(router, path)
 
     @property
     def pages(self) -> Iterator[PageConnection[Any]]:

@@ -5,7 +5,9 @@ import { Connection } from "./connection.js";
 import { Conversation } from "./conversation.js";
 import { byId, make } from "./dom.js";
 import { FormDialog } from "./forms.js";
+import { Side } from "./side.js";
 import { language, say, speak } from "./texts.js";
+import { Views } from "./views.js";
 
 const STARTS = ["image", "ask", "describe", "models", "queue", "help"]; // useful for new people
 
@@ -85,6 +87,15 @@ const sendingNote = () => (connection.open ? say("sending") : say("waiting"));
 
 // ---------------------------------------------------------------- the page around it
 
+const side = new Side();
+const views = new Views();
+const VIEWS = [["chat", say("view_chat"), () => {}]]; // a name, its label, and what to do when it is opened
+for (const [name, label, open] of VIEWS) {
+  views.add(name, open);
+  side.addView(name, label);
+}
+views.show();
+
 function showState(state) {
   const shown = byId("connection").dataset.state;
   if (state === "connecting" && shown === "lost") return; // show one long outage, not many short ones
@@ -95,7 +106,7 @@ function showState(state) {
   // Set it only when it changes, because screen readers announce it each time.
   if (byId("connection-text").textContent !== told) byId("connection-text").textContent = told;
   byId("signin").hidden = state !== "unknown";
-  byId("bottom").hidden = byId("scroll").hidden = state === "unknown";
+  byId("stage").hidden = byId("side").hidden = state === "unknown";
   if (state === "unknown") signedOut();
 }
 

@@ -24,6 +24,7 @@ from bot.http.listener import Listener
 from bot.people.web_people import FixedPeople, WebPerson
 from bot.platforms.web import page_connection as open_page
 from bot.platforms.web.assets import origin_allowed
+from bot.platforms.web.files import ChatFileRoutes
 from bot.platforms.web.page_connection import FRAMES_BURST, MAX_VALUES, NOT_KNOWN, TOO_MANY_TABS
 from bot.platforms.web.platform import Web
 from bot.platforms.web.protocol import MAX_FILES, MAX_UPLOAD
@@ -526,8 +527,9 @@ async def test_uploads_of_one_person_do_not_pile_up(handler: ScriptedHandler) ->
 
         slow = [asyncio.create_task(upload(drip())) for _ in range(MAX_FILES)]
         assert page._server is not None
+        files = next(each for each in page._server.routes if isinstance(each, ChatFileRoutes))
         async with asyncio.timeout(60):
-            while page._server.files.uploading["local"] < MAX_FILES:  # noqa: ASYNC110  nothing tells
+            while files.uploading["local"] < MAX_FILES:  # noqa: ASYNC110  nothing tells
                 await asyncio.sleep(0)
         assert await upload(b"x") == 429
         stop.set()
