@@ -20,6 +20,7 @@ from queueing.core.ports import Clock
 CROWDED_S = 4.0  # minimum time between two edits of one message
 _RESERVED_S = 60.0  # a job that ends within this time has budget reserved for its result
 _SOON_S = 15.0  # a job that ends within this time may need no first message
+_PING_ALONE_S = 15.0  # this long before its latest moment, a ping waits for no more results
 _MOST = 1000  # number of channels above which idle ones are dropped
 
 
@@ -77,12 +78,24 @@ class Channel:
     ) -> float:
         """Return when a message may be served.
 
-        A first one leaves room for the results of earlier requests, and a ping waits for any.
+        A first one leaves room for the results of earlier requests. A ping waits for any result,
+        and for a while for those that its person expects at once, so that one announces them all.
         """
-        if message.ping_by is not None and any(each.ready for each in self.messages.values()):
-            return message.ping_by
+        if message.ping_by is not None:
+            if any(each.ready for each in self.messages.values()):
+                return message.ping_by
+            alone_at = message.ping_by - _PING_ALONE_S
+            if now < alone_at and self._goes_on(message, message.ping_by):
+                return alone_at
         before = bisect_left(ending, message.job.id) if message.first else len(ending)
         return max(self.paused_until, message.due(now, self.rate_limit, turn_s, crowd, before))
+
+    def _goes_on(self, message: StatusMessage, by: float) -> bool:
+        """Return whether more results of the message's person may come by then."""
+        return any(
+            each.origin.user == message.origin.user and each.ends_by(by)
+            for each in self.messages.values()
+        )
 
     def _ending(self, now: float) -> Sequence[int]:
         """Return the ids of the jobs whose ends may have to be shown within the next minute."""

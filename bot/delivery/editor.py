@@ -330,6 +330,8 @@ class Editor:
             self._meter.delivered(message.origin.platform, took_s)
         if self._platform(message).limits.pings and deserves_ping(message.job):
             message.ping_by = now + PING_WITHIN_S
+            for each in self._channels.of(message).pings_with(message):
+                each.ping_by = message.ping_by
         return message.ping_by is None
 
     def _must_announce(self, message: StatusMessage) -> bool:
@@ -349,9 +351,10 @@ class Editor:
         together = self._channels.of(message).pings_with(message)
         for each in together:
             each.ping_by = -math.inf  # dropped without a separate ping
-        if message.ref is not None and self._clock.now() < by:
-            place = self._place(message, message.ref)
-            await self._extra_messages.ping(place, message.job, message.origin, len(together))
+        last = max(together, key=lambda each: each.job.id)
+        if last.ref is not None and self._clock.now() < by:
+            place = self._place(last, last.ref)
+            await self._extra_messages.ping(place, last.job, last.origin, len(together))
 
     async def _aloud(self, message: StatusMessage) -> SpokenAnswer:
         """Return the state of the spoken answer, and track the job that makes it."""

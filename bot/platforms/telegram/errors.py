@@ -34,6 +34,7 @@ NOT_MODIFIED = "message is not modified"
 NO_TEXT = "there is no text in the message to edit"
 NO_VOICES = "voice_messages_forbidden"
 BAD_ENTITIES = "entit"
+NO_MESSAGE = "message to react not found"
 _QUERY_TOO_OLD = "query is too old"
 _BAD_PHOTO = (
     "photo_invalid_dimensions",
@@ -132,7 +133,7 @@ def _may_have_arrived(error: TelegramError) -> bool:
     return not isinstance(error.__cause__, _NEVER_SENT)
 
 
-def says(error: BadRequest, *parts: str) -> bool:
+def says(error: TelegramError, *parts: str) -> bool:
     """Return whether a refusal's description contains one of the parts, given in lower case."""
     text = str(error).lower()
     return any(part in text for part in parts)

@@ -6,7 +6,7 @@ Never retries a send, because Telegram cannot detect duplicates. Never uses a pa
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import chain
@@ -17,6 +17,7 @@ from telegram.error import InvalidToken, TelegramError
 from backends.common.proxies import NO_PROXIES, Proxies
 from bot.config.chats import TELEGRAM_URL
 from bot.core.arrivals import Arrival
+from bot.core.command import Command, Topic
 from bot.core.content import Content
 from bot.core.errors import ChatRefused, ChatUnavailable, MessageGone
 from bot.core.platform import (
@@ -26,6 +27,7 @@ from bot.core.platform import (
     ChatLimits,
     ChatPerson,
     CommandHandler,
+    Invocation,
     MessageRef,
 )
 from bot.platforms.telegram.admins import GroupAdmins
@@ -35,6 +37,7 @@ from bot.platforms.telegram.commands import LANGUAGES, Describe, menu
 from bot.platforms.telegram.errors import chat_errors
 from bot.platforms.telegram.media import PHOTO_BYTES_MOST, PLAYED
 from bot.platforms.telegram.messages import Destination, post, show
+from bot.platforms.telegram.reactions import Reactions
 from bot.platforms.telegram.renderer import CAPTION_MOST, TEXT_MOST, measured
 from bot.platforms.telegram.updates import Request, Updates, UpdatesRequest, pauses_s
 from queueing.core.concurrency import TaskGroup
@@ -210,16 +213,20 @@ class Telegram:
         reception = CallReader(
             platform=self.name,
             bot=bot,
-            known=frozenset({"start", *chain(*((c.name, *c.aliases) for c in handler.commands))}),
+            known=frozenset({"start", *_names(handler.commands)}),
             post=self._reply,
         )
+        asking = _names(each for each in handler.commands if each.topic is Topic.MAKE)
+        reactions = Reactions(bot, frozenset(asking))
         tasks = TaskGroup()
 
         def arrived(update: Update) -> Arrival:
             return handler.arrived(*reception.whose(update))
 
         async def serve(updates: Sequence[Update], arrival: Arrival) -> None:
-            await self._serve(reception, updates, arrival, handler, tasks)
+            called = await self._serve(reception, updates, arrival, handler, tasks)
+            if called is not None and reactions.wanted(called):
+                tasks.create_task(reactions.seen(called))
 
         def answered() -> None:
             handler.answered(self.name)
@@ -244,11 +251,11 @@ class Telegram:
         arrival: Arrival,
         handler: CommandHandler,
         tasks: TaskGroup,
-    ) -> None:
-        """Pass a call to the handler. On return, its effects are durable."""
+    ) -> Invocation | None:
+        """Pass a call to the handler, and return it. On return, its effects are durable."""
         call = reception.call_of(updates)
         if call is None:
-            return
+            return None
         invocation = call.invocation()
         if isinstance(call, ButtonCall):
             tasks.create_task(call.confirm(CONFIRM_AFTER_S if invocation else 0.0))
@@ -259,6 +266,7 @@ class Telegram:
                 reception.bot, self.name, chat_id, person_id, anonymous=anonymous
             )
             await handler.call(replace(invocation, rights=rights, arrival=arrival))
+        return invocation
 
     async def _announce(self, bot: Bot, handler: CommandHandler) -> None:
         """Register the command menu. Commands work without it, so failures are only logged.
@@ -382,6 +390,10 @@ class Telegram:
         if self._bot is None:
             raise ChatUnavailable("not connected to Telegram")
         return self._bot
+
+
+def _names(commands: Iterable[Command]) -> Iterator[str]:
+    return chain.from_iterable((each.name, *each.aliases) for each in commands)
 
 
 def _refusal() -> ChatRefused:

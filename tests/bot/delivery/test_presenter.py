@@ -259,6 +259,24 @@ def test_after_a_long_wait_a_ping_follows_once() -> None:
         )
 
 
+def test_one_ping_announces_all_pictures_a_person_asked_for_together() -> None:
+    """A person would be notified at each picture of a batch."""
+
+    async def scenario(running: Bot) -> None:
+        for _ in range(16):
+            await running.dispatcher.call(running.chat.call("/image flux cat"))
+        await quiet(running)
+        await asyncio.sleep(60)
+
+    chat = in_bot(scenario, limits=PersonLimits(open_per_person=20, queued_per_person=20))
+    *results, ping = chat.messages.values()
+    assert ping.text == "7 of your jobs are done ↑"
+    assert ping.reply_to is not None
+    assert chat.messages[ping.reply_to.message] is results[-1]
+    assert 0 <= ping.times[0] - results[-1].times[-1] < 2
+    assert len(results) == 16
+
+
 def test_an_old_message_ends_as_a_fresh_one_where_edits_are_refused() -> None:
     """Discord stops edits of messages over an hour old: the result would never come."""
     chat = FakeChat(limits=replace(LIMITS, free_edit_s=3300.0))

@@ -13,6 +13,7 @@ from typing import Any
 
 from aiohttp import BodyPartReader, web
 from PIL import Image
+from telegram.constants import ReactionEmoji
 
 from tests.fakes.telegram import telegram_json as shapes
 from tests.fakes.telegram.telegram_markup import worded
@@ -37,6 +38,7 @@ DELETE_WITHIN_S = 48 * 3600
 GENERAL_TOPIC = 1
 ATTACHED = "attach://"
 ASKED_FOR_ONLY = frozenset({"chat_member", "message_reaction", "message_reaction_count"})
+EMOJI = frozenset(each.value for each in ReactionEmoji)
 SENDING = frozenset(
     {
         "sendMessage",
@@ -160,6 +162,7 @@ class Api:
             "sendMediaGroup": self._send_media_group,
             "sendMessageDraft": self._send_draft,
             "sendChatAction": self._send_action,
+            "setMessageReaction": self._react,
             "editMessageText": self._edit_text,
             "editMessageCaption": self._edit_caption,
             "editMessageMedia": self._edit_media,
@@ -349,6 +352,20 @@ class Api:
 
     def _send_action(self, seen: Seen) -> bool:
         self.chat(int(seen.values["chat_id"])).actions.append(seen.values["action"])
+        return True
+
+    def _react(self, seen: Seen) -> bool:
+        chat = self.chat(int(seen.values["chat_id"]))
+        message = chat.find(seen.values["message_id"])
+        if message is None:
+            raise Refusal("Bad Request: message to react not found")
+        reactions = [each.get("emoji", "") for each in seen.values.get("reaction", [])]
+        allowed = EMOJI if chat.reactions is None else EMOJI & chat.reactions
+        if not allowed.issuperset(reactions):
+            raise Refusal("Bad Request: REACTION_INVALID")
+        if len(reactions) > 1:
+            raise Refusal("Bad Request: REACTIONS_TOO_MANY")
+        message.reaction = "".join(reactions)
         return True
 
     # ------------------------------------------------------------ files

@@ -72,6 +72,7 @@ class FakeMessage:
     spoiler: bool = False
     awaits: bool = False
     carries: Json = field(default_factory=dict)
+    reaction: str = ""  # the bot's
     history: list[str] = field(default_factory=list)
     edits: int = 0
 
@@ -134,6 +135,7 @@ class FakeChat:
     messages: list[FakeMessage] = field(default_factory=list)
     actions: list[str] = field(default_factory=list)
     drafts: dict[int, list[str]] = field(default_factory=dict)
+    reactions: frozenset[str] | None = None  # those allowed; None: all
 
     def find(self, message_id: int) -> FakeMessage | None:
         return next((each for each in self.messages if each.id == message_id), None)

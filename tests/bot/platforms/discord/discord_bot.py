@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, asynccontextmanager, nullcontext,
 from dataclasses import dataclass, field
 
 from bot.core.arrivals import Arrival, Arrivals
-from bot.core.command import Command, Param, ParamKind
+from bot.core.command import Command, Param, ParamKind, Topic
 from bot.core.content import Content
 from bot.core.platform import ChatPlatform, Invocation
 from bot.people.people import LanguageTold
@@ -17,6 +17,7 @@ COMMANDS = (
     Command(
         name="image",
         help="help.image",
+        topic=Topic.MAKE,
         params=(
             Param(name="model", kind=ParamKind.MODEL, help="param.model", positional=True),
             Param(name="prompt", kind=ParamKind.TEXT, help="param.prompt", required=True),
