@@ -1,12 +1,17 @@
 """Static files and texts of the web pages, and helpers for the requests of both pages.
 
-There is no build step, and nothing is fetched from other servers.
+There is no build step, and nothing is fetched from other servers. Texts are compressed at startup.
 """
 
+import gzip
 import hashlib
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 
 from aiohttp import web
 
@@ -18,6 +23,7 @@ PAGE_POLICY = (
     "style-src 'self'; "
     "img-src 'self' blob:; "  # blob: previews an image before it is sent
     "media-src 'self'; "
+    "font-src 'self'; "
     "connect-src 'self'; "
     "base-uri 'none'; "
     "form-action 'none'; "
@@ -53,17 +59,25 @@ TYPES = {
     ".css": "text/css",
     ".js": "text/javascript",
     ".svg": "image/svg+xml",
+    ".woff2": "font/woff2",
 }
 
 
 def page_files(folder: str = "page") -> dict[str, tuple[str, bytes]]:
-    """Return a page's files by name: their MIME type and bytes."""
-    found: dict[str, tuple[str, bytes]] = {}
-    for file in (files("bot.platforms.web") / folder).iterdir():
+    """Return a page's files by their path in its folder: their MIME type and bytes.
+
+    Its subfolders contain other people's libraries.
+    """
+    return dict(_files_in(files("bot.platforms.web") / folder, ""))
+
+
+def _files_in(folder: Traversable, path: str) -> Iterator[tuple[str, tuple[str, bytes]]]:
+    for file in folder.iterdir():
         kind = TYPES.get(f".{file.name.rpartition('.')[2]}")
-        if kind is not None:
-            found[file.name] = (kind, file.read_bytes())
-    return found
+        if file.is_dir():
+            yield from _files_in(file, f"{path}{file.name}/")
+        elif kind is not None:
+            yield path + file.name, (kind, file.read_bytes())
 
 
 def page_texts() -> dict[str, tuple[str, bytes]]:
@@ -80,26 +94,63 @@ def _words(language: str) -> bytes:
     return json.dumps({"language": language} | tables, ensure_ascii=False).encode()
 
 
+_COMPRESSED = frozenset({"woff2", "png"})  # already, as files
+
+
+@dataclass(frozen=True, slots=True)
+class _Asset:
+    """A file in one encoding. Each encoding has a separate ETag (RFC 9110, 8.8.3)."""
+
+    body: bytes
+    tag: str
+    headers: Mapping[str, str]
+
+
+def _asset(kind: str, body: bytes, encoding: str = "") -> _Asset:
+    tag = hashlib.sha256(body).hexdigest()[:16]
+    text = kind.startswith(("text/", "application/"))
+    headers = {
+        "Cache-Control": "no-cache",
+        "Content-Type": f"{kind}; charset=utf-8" if text else kind,
+        "ETag": f'"{tag}"',
+        "Vary": "Accept-Encoding",
+    }
+    return _Asset(body, tag, headers | ({"Content-Encoding": encoding} if encoding else {}))
+
+
+@lru_cache(maxsize=256)
+def _gzip(body: bytes) -> bytes:
+    return gzip.compress(body, mtime=0)
+
+
+def _takes_gzip(request: web.Request) -> bool:
+    """Return whether the client accepts gzip, at any quality but 0."""
+    accepted = request.headers.get("Accept-Encoding", "").replace(" ", "").lower().split(",")
+    named = next((each for each in accepted if each.partition(";")[0] == "gzip"), "")
+    return bool(named) and not re.search(r";q=0(\.0*)?$", named)
+
+
 class Assets:
-    """Files by name: their MIME types and bytes, read at startup."""
+    """Files by name: their MIME types and bytes, read and compressed at startup."""
 
     def __init__(self, files: Mapping[str, tuple[str, bytes]]) -> None:
-        self._files = files
-        self._tags = {
-            name: hashlib.sha256(body).hexdigest()[:16] for name, (_, body) in files.items()
+        self._plain = {name: _asset(kind, body) for name, (kind, body) in files.items()}
+        self._gzip = {
+            name: _asset(kind, _gzip(body), "gzip")
+            for name, (kind, body) in files.items()
+            if name.rpartition(".")[2] not in _COMPRESSED
         }
 
     def answer(self, request: web.Request, name: str) -> web.Response:
         """Return a file, or 304 if the browser already has it. Raises `HTTPNotFound`."""
         # Looked up among the files read at startup; a request never becomes a path.
-        if name not in self._files:
+        if name not in self._plain:
             raise web.HTTPNotFound
-        kind, body = self._files[name]
-        tag = self._tags[name]
-        headers = {"Cache-Control": "no-cache", "ETag": f'"{tag}"'}
-        if any(known.value == tag for known in request.if_none_match or ()):
-            return web.Response(status=304, headers=headers)
-        return web.Response(body=body, content_type=kind, charset="utf-8", headers=headers)
+        encoded = self._gzip.get(name) if _takes_gzip(request) else None
+        asset = encoded or self._plain[name]
+        if any(known.value in {asset.tag, "*"} for known in request.if_none_match or ()):
+            return web.Response(status=304, headers=asset.headers)
+        return web.Response(body=asset.body, headers=asset.headers)
 
 
 def require_own_page(request: web.Request) -> None:

@@ -123,7 +123,7 @@ class WebServer:
     def _add_to(self, router: web.UrlDispatcher, path: str) -> None:
         """Register the routes below a path. The pages name each other without it."""
         router.add_get(f"{path}/", self._index)
-        router.add_get(f"{path}/static/{{name}}", self._static)
+        router.add_get(f"{path}/static/{{name:.+}}", self._static)
         router.add_get(f"{path}/texts/{{locale}}.json", self._words)
         router.add_get(f"{path}/socket", self._socket)
         router.add_post(f"{path}/signout", self._sign_out)

@@ -52,7 +52,7 @@ function showAnswer(node, answer, tail) {
   node.querySelector(".tail")?.remove();
   showMarkdown(node, answer);
   if (tail === undefined) return;
-  const ends = node.querySelectorAll("p, li, h3, h4, h5, h6, code, td, th");
+  const ends = node.querySelectorAll("p, li, h3, h4, h5, h6, code, .display, td, th");
   (ends[ends.length - 1] ?? node.appendChild(make("p"))).append(make("span", { className: "tail" }, tail));
 }
 

@@ -2,6 +2,7 @@
 // contains only the elements named here, whatever the blocks contain; a text stays a text.
 
 import { make } from "./dom.js";
+import { colourCode, showFormula } from "./formatting.js";
 import { say } from "./texts.js";
 
 const MAX_COLUMNS = 50; // browsers take seconds to lay out thousands of columns
@@ -41,7 +42,7 @@ function blockNode(block) {
     case "fence":
       return codeBlock(block.text, block.value);
     case "display":
-      return codeBlock(block.text, "LaTeX");
+      return display(block.text);
     case "rule":
       return make("hr");
     case "quote":
@@ -59,23 +60,45 @@ function blockNode(block) {
 }
 
 function codeBlock(text, name) {
+  const code = make("code", {}, text);
+  colourCode(code, text, name);
+  const head = make("div", { className: "code-head" }, make("span", {}, name || ""), copyButton(text));
+  // A wide block scrolls, so the keyboard must be able to focus it.
+  return make("div", { className: "code" }, head, make("pre", { tabIndex: 0 }, code));
+}
+
+function display(source) {
+  const body = make("div", { className: "display-body", tabIndex: 0 }, make("code", {}, source));
+  showFormula(body, source, true);
+  return make("div", { className: "display" }, body, copyButton(source));
+}
+
+function copyButton(text) {
   const copy = make("button", { type: "button", className: "copy", textContent: say("copy") });
   copy.addEventListener("click", () => copyText(text, copy));
-  const head = make("div", { className: "code-head" }, make("span", {}, name || ""), copy);
-  // A wide block scrolls, so the keyboard must be able to focus it.
-  const body = make("pre", { tabIndex: 0 }, make("code", {}, text));
-  return make("div", { className: "code" }, head, body);
+  return copy;
 }
 
 /** Copy a text, and confirm it briefly on the button. */
 export async function copyText(text, button) {
   try {
-    await navigator.clipboard.writeText(text);
+    if (navigator.clipboard) await navigator.clipboard.writeText(text);
+    else copySelected(text, button);
   } catch {
-    return; // not allowed on insecure pages, and no message would help
+    return; // the browser forbids it, and no message would help
   }
   button.textContent = say("copied");
   setTimeout(() => (button.textContent = say("copy")), 1500);
+}
+
+/** Copy a text on a page without TLS, where browsers have no other way. */
+function copySelected(text, button) {
+  const field = make("textarea", { value: text, readOnly: true, className: "unseen" });
+  button.after(field);
+  field.select();
+  document.execCommand("copy");
+  field.remove();
+  button.focus({ preventScroll: true });
 }
 
 function list(block) {
@@ -122,7 +145,7 @@ function piece(part) {
     case "code":
       return make("code", {}, part.text);
     case "formula":
-      return make("code", { className: "formula" }, part.text);
+      return formula(part.text);
     case "link":
       return link(part);
     case "spoiler":
@@ -130,6 +153,12 @@ function piece(part) {
     default:
       return inline(make(INLINE[part.kind] ?? "span"), part.children);
   }
+}
+
+function formula(source) {
+  const node = make("span", { className: "formula" }, make("code", {}, source));
+  showFormula(node, source, false);
+  return node;
 }
 
 function link(part) {

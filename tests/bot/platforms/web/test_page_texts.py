@@ -1,5 +1,6 @@
 """The words of the pages: the scripts use those there are, and a browser gets them in its language."""
 
+import gzip
 import json
 import re
 from collections.abc import Mapping
@@ -95,3 +96,20 @@ async def test_a_browser_of_another_language_gets_english_and_asks_for_changes_o
             tag = answer.headers["ETag"]
         async with browser.get("/texts/en.json", headers={"If-None-Match": tag}) as again:
             assert again.status == 304
+
+
+@pytest.mark.parametrize("accepted", ["gzip, br", "identity", "gzip;q=0"])
+async def test_files_are_compressed_for_browsers_that_unpack_them(accepted: str) -> None:
+    """The page would take a phone seconds, or a proxy would give one form with the other's tag."""
+    plain = page_files()["app.js"][1]
+    async with (
+        running(web_chat(port=0), ScriptedHandler()) as web,
+        aiohttp.ClientSession(web.url, auto_decompress=False) as browser,
+        browser.get("/static/app.js", headers={"Accept-Encoding": accepted}) as answer,
+        browser.get("/static/app.js", headers={"Accept-Encoding": "identity"}) as other,
+    ):
+        body, packed = await answer.read(), accepted == "gzip, br"
+        assert answer.headers.get("Content-Encoding") == ("gzip" if packed else None)
+        assert (gzip.decompress(body) if packed else body) == await other.read() == plain
+        assert (answer.headers["ETag"] != other.headers["ETag"]) is packed
+        assert answer.headers["Vary"] == "Accept-Encoding"

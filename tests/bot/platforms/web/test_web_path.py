@@ -23,8 +23,8 @@ _ASKED = re.compile(r'(?:fetch(?:ed)?|socketAddress)\((["`][^"`]+["`])')
 def test_no_page_names_a_file_at_the_root_of_its_name() -> None:
     """Below a path, the browser would ask another program for it, and show a bare page."""
     for folder in ("page", "dashboard_page"):
-        for name, (_, body) in page_files(folder).items():
-            text = body.decode()
+        for name, (kind, body) in page_files(folder).items():
+            text = body.decode() if kind.startswith("text/") else ""
             named = [*_IN_PAGE.findall(text), *_IN_SCRIPT.findall(text), *_ASKED.findall(text)]
             assert not [each for each in named if each.lstrip('"`').startswith("/")], name
             assert "location.host" not in text, name

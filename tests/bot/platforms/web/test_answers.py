@@ -1,0 +1,72 @@
+"""Answers on the page in a real Chromium: formulas, coloured code, and what is not one of them."""
+
+import pytest
+
+from bot.core.content import Content, Markdown
+from tests.bot.platforms.web.test_web_page import Stage, chromium, stage
+
+__all__ = ["chromium", "stage"]  # fixtures of the page's own tests
+pytestmark = pytest.mark.browser
+
+MATHS = r"""
+It costs $5 and $6, and \$7 with `$x$`. The root is $\sqrt{x^2}$, and \(e^{i\pi}\) is -1.
+
+$$
+\int_0^1 x\,dx = \boxed{\frac{1}{2}}
+$$
+
+No formula: $\frac{a}{$, and $\href{javascript:window.hacked=1}{x}$.
+"""
+CODE = """\
+```python
+def meow(times: int) -> str:
+    return "<b>meow</b>" * times  # loud
+```
+
+```nonsense
+def plain
+```
+"""
+LIBRARIES = """performance.getEntriesByType("resource").map(({ name }) => name)
+  .filter((name) => /katex|highlight/.test(name)).length"""
+
+
+async def test_formulas_are_typeset_and_prices_stay_prices(stage: Stage) -> None:
+    """A reader would see TeX, and a shop's offer as a formula."""
+    page = stage.page
+    await stage.show(Content(body=(Markdown("It costs $5 and $6."),)))
+    assert await page.evaluate(LIBRARIES) == 0
+    await stage.show(Content(body=(Markdown(MATHS),)))
+    await page.wait("document.querySelectorAll('.typeset .katex').length === 4")
+    formulas = "[...document.querySelectorAll('.typeset annotation')].map((it) => it.textContent)"
+    assert (await page.evaluate(formulas))[:2] == [r"\sqrt{x^2}", r"e^{i\pi}"]
+    paragraph = await page.text(".message:last-child p")
+    assert "$5 and $6, and $7 with $x$." in paragraph
+    assert r"\frac{a}{" in await page.text(".message:last-child")
+    assert await page.evaluate("document.querySelectorAll('.katex a').length") == 0
+    font = "document.fonts.check('16px KaTeX_Main')"
+    await page.wait(font)
+
+
+async def test_code_is_coloured_as_it_grows_and_stays_the_same_text(stage: Stage) -> None:
+    """Code would be hard to read, lose a character, or become elements of the page."""
+    page = stage.page
+    ref = await stage.show(Content(body=(Markdown(CODE[:40]),)))
+    await page.wait("document.querySelector('.token-keyword')?.textContent === 'def'")
+    await stage.web.edit(ref, Content(body=(Markdown(CODE),)))
+    await page.wait("document.querySelector('.token-comment')?.textContent === '# loud'")
+    assert await page.evaluate("document.querySelectorAll('.code b').length") == 0
+    blocks = "[...document.querySelectorAll('.code code')].map((it) => it.textContent)"
+    python, plain = await page.evaluate(blocks)
+    assert (python, plain) == (CODE.split("```")[1].removeprefix("python\n").strip(), "def plain")
+
+
+async def test_code_is_copied_where_the_browser_has_no_clipboard(stage: Stage) -> None:
+    """On a page without TLS, the button would do nothing."""
+    page = stage.page
+    await page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
+    await page.evaluate("addEventListener('copy', () => (window.taken = String(getSelection())))")
+    await stage.show(Content(body=(Markdown(CODE),)))
+    await page.click(".code .copy")
+    await page.wait("document.querySelector('.code .copy').textContent === 'Copied'")
+    assert '"<b>meow</b>" * times' in await page.evaluate("window.taken")
