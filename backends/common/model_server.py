@@ -72,6 +72,7 @@ class ServerFlavour(Protocol[Model]):
     """
 
     can_unload: ClassVar[bool]
+    stops_loads: ClassVar[bool]  # when the request for it ends, or by an unload
     nameless: ClassVar[bool]  # has one model and ignores the model name in a request
 
     async def describe(self, http: Http) -> str | None:
@@ -114,6 +115,11 @@ class ModelServer(Generic[Flavour, Model]):
     def can_unload(self) -> bool:
         """Whether it unloads on request; False until it is identified and after it has refused."""
         return self.flavour is not None and self.flavour.can_unload and not self._stays
+
+    @property
+    def stops_loads(self) -> bool:
+        """Whether it stops a load that is cancelled; False until it is identified."""
+        return self.flavour is not None and self.flavour.stops_loads
 
     def possible(self) -> tuple[Flavour, ...]:
         """Return the detected flavour, or all of them until the server is identified."""

@@ -74,6 +74,11 @@ class ServerBackend(Backend):
         """Whether the server unloads models on request; False until it is identified."""
         return self._server.can_unload
 
+    @property
+    def stops_loads(self) -> bool:
+        """Whether the server stops a load that is cancelled; False until it is identified."""
+        return self._server.stops_loads
+
     def own_name(self, model: ModelSpec) -> str:
         """Return the model's option `model`, or else its name."""
         return served_name(model)

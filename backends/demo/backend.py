@@ -133,6 +133,11 @@ class Demo(Backend):
             if name not in taken
         )
 
+    @property
+    def stops_loads(self) -> bool:
+        """Always: a cancelled load leaves nothing."""
+        return True
+
     async def load(self, model: ModelSpec) -> None:
         """Take the time of a load; with `oom_rate`, sometimes run out of memory."""
         options = self._options(model)

@@ -41,6 +41,7 @@ class ImageFlavour:
     starts: ClassVar[bool] = False
     nameless: ClassVar[bool] = False
     can_unload: ClassVar[bool] = False
+    stops_loads: ClassVar[bool] = False
     frees_all: ClassVar[bool] = False  # one unload frees all its models
     eager: ClassVar[bool] = False  # a request loads an unloaded model
     shapes: ClassVar[bool] = False  # an edit must have a size

@@ -136,7 +136,7 @@ def _server(server: ServerNow, now: float) -> Row:
 def _copy(copy: CopyNow, now: float) -> Row:
     states = {
         Residency.READY: "in memory",
-        Residency.LOADING: f"loading, until about {_clock(copy.ready_at, now)}",
+        Residency.LOADING: f"loading{' ahead' if copy.ahead else ''}, until about {_clock(copy.ready_at, now)}",
         Residency.UNLOADING: "being unloaded",
     }
     pinned = ", kept by an admin" if copy.pinned else ""

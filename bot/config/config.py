@@ -230,6 +230,7 @@ def _host_spec(
         quiet=QuietHours(host.quiet, zone) if host.quiet else None,
         wake=None if host.wake is None else host.wake.spec(),
         sleep=None if host.sleep is None else host.sleep.spec(),
+        loads_ahead=host.load_ahead,
         backends=backends,
     )
 

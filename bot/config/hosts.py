@@ -210,6 +210,7 @@ class HostConfig(Section):
     timezone: Zone | None = None
     wake: WakeConfig | None = None
     sleep: SleepConfig | None = None
+    load_ahead: bool = False
     backends: dict[Name, BackendConfig] = Field(min_length=1)
 
     @model_validator(mode="after")

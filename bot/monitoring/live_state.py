@@ -61,7 +61,10 @@ class MemoryNow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CopyNow:
-    """A model in a host's memory. `ready_at` is when it became ready or is expected to."""
+    """A model in a host's memory. `ready_at` is when it became ready or is expected to.
+
+    It loads `ahead` if nobody has requested it yet.
+    """
 
     model: str
     backend: str
@@ -70,6 +73,7 @@ class CopyNow:
     pinned: bool
     running: int
     ready_at: float
+    ahead: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -237,6 +241,7 @@ def _copy(model: str, copy: CopyStatus, host: str) -> CopyNow:
         pinned=copy.pinned,
         running=copy.running,
         ready_at=copy.ready_at,
+        ahead=copy.ahead,
     )
 
 

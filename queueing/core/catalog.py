@@ -163,6 +163,11 @@ class Catalog:
         """Return the models a backend can serve, in the configuration's order."""
         return tuple(model for model in self.models.values() if backend in model.backends)
 
+    @cached_property
+    def loads_ahead(self) -> bool:
+        """Whether a host loads models before anybody requests them."""
+        return any(host.loads_ahead for host in self.hosts.values())
+
     def idle_unload_s(self, model: str, backend: str) -> float:
         """Return after how many idle seconds a copy is unloaded, `inf` for never.
 

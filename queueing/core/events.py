@@ -97,6 +97,7 @@ class LoadCause(StrEnum):
     REQUEST = "request"  # jobs wait for it
     COPY = "copy"  # jobs wait for it, and one copy elsewhere is not enough
     PRELOAD = "preload"  # an admin or the configuration keeps it loaded
+    AHEAD = "ahead"  # nobody has requested it yet
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -73,6 +73,11 @@ class Backend(Protocol):
         """Whether the server unloads on request; else a model stays until the server drops it."""
         return True
 
+    @property
+    def stops_loads(self) -> bool:
+        """Whether cancelling `load` stops it and frees its memory."""
+        return False
+
     def check(self, model: ModelSpec) -> None:
         """Raise `BadModel` if the model's options cannot work here. No I/O except local files."""
 

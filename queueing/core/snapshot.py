@@ -83,6 +83,7 @@ class Copy:
     - Only an admin evicts `pinned` copies.
     - A copy without a job since `idle_since` is unloaded after `idle_unload_s`.
     - `shares` is its memory on each host, if its machine has several GPUs.
+    - It loads `ahead` if nobody has requested it yet.
     """
 
     model: str
@@ -96,6 +97,7 @@ class Copy:
     idle_since: float = 0.0
     idle_unload_s: float = inf
     shares: Shares = ()
+    ahead: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,6 +108,7 @@ class BackendView:
     - `max_models` limits how many models it keeps at once (1 for a plain ComfyUI process). Models
       that take no memory do not count.
     - `hosts` are all GPUs it has on a machine with several; `host` is the first.
+    - `stops_loads` is whether it can stop a load it has begun.
     """
 
     name: str
@@ -119,6 +122,7 @@ class BackendView:
     max_models: int | None = None
     unloads_together: bool = False
     can_unload: bool = True
+    stops_loads: bool = False
     paused: bool = False
     key_refused: bool = False  # it is down because it does not accept its key
     alone: bool = False  # a suspect job runs here: nothing else may start
@@ -135,6 +139,7 @@ class HostView:
     - `yields_since` is when another program took its GPU.
     - A machine that is `asleep` can be woken, though it may have ignored the last call
       (`overslept`). It is waking until `waking_until`.
+    - `loads_ahead` is whether it may load a model before anybody requests it.
     """
 
     name: str
@@ -148,6 +153,7 @@ class HostView:
     asleep: bool = False
     overslept: bool = False
     waking_until: float | None = None
+    loads_ahead: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -194,6 +200,7 @@ class ModelView:
     - `left_at` is its last eviction on any backend (0 for never).
     - `load_after` is when the backoff after failed loads ends.
     - `shares` is a copy's memory on each host, by backend, on machines with several GPUs.
+    - `ahead_until` is until when it may be loaded before anybody requests it (0 for never).
     """
 
     name: str
@@ -210,6 +217,7 @@ class ModelView:
     waiting: tuple[Waiting, ...] = ()
     wanted_by_admin: tuple[str, ...] = ()  # backends an admin asked to preload it on
     shares: Mapping[str, Shares] = field(default_factory=dict)
+    ahead_until: float = 0.0
 
 
 class EvictionCause(StrEnum):
@@ -295,11 +303,15 @@ class Start:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Load:
-    """Load this model on this backend now, after unloading these copies from its host."""
+    """Load this model on this backend now, after unloading these copies from its host.
+
+    It loads `ahead` if nobody has requested it yet.
+    """
 
     model: str
     backend: str
     evict: tuple[Evict, ...] = ()
+    ahead: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

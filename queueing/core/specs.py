@@ -190,6 +190,7 @@ class HostSpec:
     - `quiet` are the hours its owner wants it for.
     - `yields_above_mb`: the host yields its GPU to another program that holds this much of its
       memory. None for never.
+    - `loads_ahead` is whether it loads models before anybody requests them.
     """
 
     name: str
@@ -203,6 +204,7 @@ class HostSpec:
     yields_above_mb: int | None = None
     wake: WakeSpec | None = None
     sleep: SleepSpec | None = None
+    loads_ahead: bool = False
 
     @property
     def usable_mb(self) -> int:

@@ -184,7 +184,8 @@ class CopyStatus:
     """A copy of a model, in people's terms.
 
     `ready_at` is when it became ready, or is expected to. `vram_mb` is the memory charged to it.
-    `shares` are its MB on each host, if its machine has several GPUs.
+    `shares` are its MB on each host, if its machine has several GPUs. It loads `ahead` if nobody has
+    requested it yet.
     """
 
     backend: str
@@ -195,6 +196,7 @@ class CopyStatus:
     vram_mb: int = 0
     ready_at: float = 0.0
     shares: Shares = ()
+    ahead: bool = False
 
     @property
     def hosts(self) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ from queueing.core.specs import ModelSpec, whole_mb
 from queueing.engine.event_bus import EventBus
 from queueing.engine.fleet.fleet import Fleet
 from queueing.engine.fleet.learned_times import Checkpoint, LearnedTimes
+from queueing.engine.fleet.pins import Place
 from queueing.engine.health_checker import HealthChecker
 from queueing.engine.outcomes import Outcomes
 from queueing.engine.program_watcher import ProgramWatcher
@@ -136,6 +137,9 @@ class Loader:
     bus: EventBus
     _tasks: set[asyncio.Task[None]] = field(default_factory=set, init=False)
     _stopped: bool = field(default=False, init=False)
+    _loads: dict[Place, tuple[Load, asyncio.Task[None]]] = field(  # the last of each place
+        default_factory=dict, init=False
+    )
     _waiters: dict[tuple[str, str], list[asyncio.Future[None]]] = field(
         default_factory=dict, init=False
     )
@@ -156,10 +160,29 @@ class Loader:
         for victim in load.evict:
             self.fleet.copies.leaving(victim.model, victim.backend)
         cause = self._cause(load)
-        self.fleet.copies.loading(spec, load.backend, expected_s=expected_s)
-        self._spawn(self._load(spec, load, cause), f"load {load.model} on {load.backend}", work)
+        self.fleet.copies.loading(spec, load.backend, expected_s=expected_s, ahead=load.ahead)
+        name = f"load {load.model} on {load.backend}"
+        task = self._spawn(self._load(spec, load, cause), name, work)
+        self._loads[load.model, load.backend] = load, task
+
+    def give_way(self, copy: Copy, work: TaskGroup) -> None:
+        """Stop the load of a copy that nobody has requested; its memory counts until it is free."""
+        self.fleet.copies.leaving(copy.model, copy.backend)
+        load, task = self._loads[copy.model, copy.backend]
+        name = f"stop loading {copy.model} on {copy.backend}"
+        self._spawn(self._give_way(load, task), name, work)
+
+    async def _give_way(self, load: Load, task: asyncio.Task[None]) -> None:
+        task.cancel()
+        await asyncio.wait([task])
+        for each in (Evict(model=load.model, backend=load.backend), *load.evict):
+            copy = self.fleet.copies.get(each.model, each.backend)
+            if copy is not None and copy.residency is Residency.UNLOADING:  # not ready just in time
+                await self.leave(each)
 
     def _cause(self, load: Load) -> LoadCause:
+        if load.ahead:
+            return LoadCause.AHEAD
         if (load.model, load.backend) in self.fleet.copies.pins:
             return LoadCause.PRELOAD
         copies = self.fleet.copies.of(load.model)
@@ -172,10 +195,13 @@ class Loader:
         for task in self._tasks:
             task.cancel()
 
-    def _spawn(self, steps: Coroutine[None, None, None], name: str, work: TaskGroup) -> None:
+    def _spawn(
+        self, steps: Coroutine[None, None, None], name: str, work: TaskGroup
+    ) -> asyncio.Task[None]:
         task = work.create_task(_guarded(steps, name), name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def outcome(self, model: str, backend: str) -> None:
         """Wait for the next load of a model on a backend. Raises `BackendError` if it fails."""
@@ -195,11 +221,14 @@ class Loader:
             await self._leave(load.evict)
             await self._load_making_room(spec, load.backend)
         except asyncio.CancelledError:
-            self.fleet.copies.gone(spec.name, load.backend)
+            copy = self.fleet.copies.get(spec.name, load.backend)
+            if copy is not None and copy.residency is Residency.LOADING:  # else it gives way
+                self.fleet.copies.gone(spec.name, load.backend)
             raise
         except Exception as error:  # noqa: BLE001 - whatever a load raises, it has failed
             self._publish_end(load, cause, loop.time() - began, failed=True)
-            await self._failed(spec, load.backend, error, costly=bool(load.evict))
+            costly = bool(load.evict)
+            await self._failed(spec, load.backend, error, costly=costly, ahead=load.ahead)
         else:
             seconds = loop.time() - began
             log.info("loaded %s on %s in %.1f s", spec.name, load.backend, seconds)
@@ -253,9 +282,13 @@ class Loader:
         await self._failed(spec, backend, UnknownFailure(_COSTLY), costly=True)
 
     async def _failed(
-        self, spec: ModelSpec, backend: str, error: Exception, *, costly: bool
+        self, spec: ModelSpec, backend: str, error: Exception, *, costly: bool, ahead: bool = False
     ) -> None:
-        """Handle a failed load; `costly` if other models were evicted for it."""
+        """Handle a failed load; `costly` if other models were evicted for it.
+
+        One that began `ahead` of requests is not tried again before there is one, whose tries it
+        leaves alone.
+        """
         if isinstance(error, BackendError | TimeoutError):
             log.warning(
                 "loading %s on %s failed: %s: %s", spec.name, backend, type(error).__name__, error
@@ -272,6 +305,10 @@ class Loader:
         lasting = isinstance(error, ModelCrashed) or (unknown and costly and not short)
         if lasting or (isinstance(error, BackendError) and not error.retryable):
             self.fleet.load_failures.unable(spec.name, backend, str(error))
+        if ahead:
+            self.fleet.copies.set_aside(spec.name)
+            self._settle(spec.name, backend, error)
+            return
         failures = self.fleet.load_failures.failed(spec.name, unknown=unknown)
         self._settle(spec.name, backend, error)
         hopeless = not self.fleet.serving(spec)
@@ -349,6 +386,8 @@ class Loader:
                 self.fleet.copies.gone(other.model, other.backend)
 
     def _publish_left(self, copy: Copy, why: EvictionCause) -> None:
+        if why is not EvictionCause.ROOM:
+            self.fleet.copies.set_aside(copy.model)
         hosts = self.fleet.copies.hosts_of(copy)
         left = CopyLeft(model=copy.model, backend=copy.backend, hosts=hosts, why=why)
         self.bus.publish(left)

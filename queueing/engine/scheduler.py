@@ -27,6 +27,7 @@ from queueing.engine.host_power import HostPower
 from queueing.engine.job_runner import JobRunner
 from queueing.engine.loader import Loader
 from queueing.engine.snapshot_builder import SnapshotBuilder
+from queueing.planning.ahead import in_the_way
 from queueing.planning.planner import plan
 from queueing.planning.retry import pause_s
 
@@ -210,7 +211,7 @@ class Scheduler:
             snapshot = await self.snapshot()
         self.latest, self.plan = snapshot, self.snapshots.real(plan(snapshot))
         woken = self._awake.is_set()
-        self._carry_out_moves(work)
+        self._carry_out_moves(snapshot, work)
         pending = self._begin_starts(work)
         if not woken:  # the plan already accounts for its own actions
             self._awake.clear()
@@ -221,7 +222,7 @@ class Scheduler:
         self.on_step(snapshot)
         self.changes.step(snapshot, self.latest, self.plan)
 
-    def _carry_out_moves(self, work: TaskGroup) -> None:
+    def _carry_out_moves(self, snapshot: Snapshot, work: TaskGroup) -> None:
         drained = [
             Evict(model=c.model, backend=c.backend, why=EvictionCause.DRAINED)
             for c in self.fleet.copies.take_drained()
@@ -230,9 +231,13 @@ class Scheduler:
             log.info("unloading %s on %s: %s", evict.model, evict.backend, _LEAVES[evict.why])
         if leaving := (*self.plan.evictions, *drained):
             self.loader.begin_leaving(leaving, work)
+        for copy in in_the_way(snapshot, self.plan.loads, self.plan.reasons):
+            log.info("no longer loading %s ahead on %s", copy.model, copy.backend)
+            self.loader.give_way(copy, work)
         for load in self.plan.loads:
             victims = ", ".join(victim.model for victim in load.evict) or "nothing"
-            log.info("loading %s on %s, evicting %s", load.model, load.backend, victims)
+            ahead = " ahead" if load.ahead else ""
+            log.info("loading %s%s on %s, evicting %s", load.model, ahead, load.backend, victims)
             self.loader.begin(load, self.times.load_s(load.model, load.backend), work)
 
     def _begin_starts(self, work: TaskGroup) -> list[asyncio.Future[None]]:

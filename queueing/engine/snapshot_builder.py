@@ -126,9 +126,16 @@ class SnapshotBuilder:
     # ------------------------------------------------------------ models
 
     def _in_play(self, waiting: Iterable[str]) -> Iterable[str]:
-        """Return the models that have waiting jobs, copies or pins, each once."""
+        """Return the models that have waiting jobs, copies or pins, each once.
+
+        Where hosts load ahead, models that were requested are among them.
+        """
+        catalog = self.fleet.catalog
         copies = (copy.model for copy in self.fleet.copies)
-        return dict.fromkeys((*waiting, *copies, *sorted(m for m, _ in self.fleet.copies.pins)))
+        pins = sorted(m for m, _ in self.fleet.copies.pins)
+        asked = self.times.rates.models() if catalog.loads_ahead else ()
+        known = (name for name in asked if name in catalog.models)
+        return dict.fromkeys((*waiting, *copies, *pins, *known))
 
     def _model(
         self,
@@ -156,7 +163,20 @@ class SnapshotBuilder:
             waiting=waiting,
             wanted_by_admin=() if paused else tuple([b for m, b in unmet if m == name]),
             shares=self._shares(spec, backends),
+            ahead_until=self._ahead_until(spec) if self.fleet.catalog.loads_ahead else 0.0,
         )
+
+    def _ahead_until(self, spec: ModelSpec) -> float:
+        """Return until when a model may be loaded ahead: as long as an idle copy would have stayed.
+
+        One that has left for another reason than room, such as by an admin, first waits for a
+        request.
+        """
+        asked_at = self.times.rates.last_at(spec.name)
+        if asked_at <= self.fleet.copies.set_aside_at(spec.name):
+            return 0.0
+        kept_s = [self.fleet.catalog.idle_unload_s(spec.name, name) for name in spec.backends]
+        return asked_at + max(kept_s, default=0.0)
 
     def _shares(self, spec: ModelSpec, backends: Sequence[str]) -> Mapping[str, Shares]:
         if not self.fleet.catalog.has_gpus:
@@ -259,6 +279,7 @@ class SnapshotBuilder:
             max_models=spec.max_models,
             unloads_together=adapter.unloads_together,
             can_unload=adapter.can_unload,
+            stops_loads=adapter.stops_loads,
             paused=any(self.fleet.rests.paused.stops_host(each) for each in hosts),
             alone=any(job.suspect for job in running),
         )

@@ -38,6 +38,14 @@ class ArrivalRates:
         watched_s = max(now - self._began_at, LEAST_WATCHED_S)
         return self._weight(model, now) / (1 - exp(-watched_s / self._tau_s))
 
+    def last_at(self, model: str) -> float:
+        """Return when a model was last requested, 0 for never."""
+        return self._weights.get(model, (0.0, 0.0))[1]
+
+    def models(self) -> Iterable[str]:
+        """Return the models that have been requested."""
+        return self._weights
+
     def _weight(self, model: str, now: float) -> float:
         weight, at = self._weights.get(model, (0.0, now))
         return weight * exp((at - now) / self._tau_s)

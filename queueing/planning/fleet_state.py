@@ -191,14 +191,21 @@ class FleetState:
         copy.backend.alone = copy.backend.alone or job.suspect
         self.starts.append(Start(job=job, backend=copy.backend.view.name))
 
-    def load(self, model: ModelState, backend: BackendState, victims: Iterable[CopyState]) -> None:
+    def load(
+        self,
+        model: ModelState,
+        backend: BackendState,
+        victims: Iterable[CopyState],
+        *,
+        ahead: bool = False,
+    ) -> None:
         """Load a model on a backend after unloading these idle copies from its hosts."""
         evict = tuple(self._take_out(copy) for copy in victims)
         name = backend.view.name
         shares = model.view.shares.get(name, ())
         for host in backend.hosts:
             self.changed(host)
-        self.loads.append(Load(model=model.view.name, backend=name, evict=evict))
+        self.loads.append(Load(model=model.view.name, backend=name, evict=evict, ahead=ahead))
         self._add_copy(
             Copy(
                 model=model.view.name,
@@ -207,6 +214,7 @@ class FleetState:
                 ready_at=self.now + model.load_s(name),
                 vram_mb=model.view.vram_mb,
                 shares=shares,
+                ahead=ahead,
             )
         )
         backend.busy += backend.view.serial

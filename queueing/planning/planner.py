@@ -1,14 +1,15 @@
 """The scheduling decision: what starts, what is loaded or evicted, and why the rest waits.
 
 `plan()` is a pure function of a `Snapshot`. Nothing in this package does I/O, waits, logs or reads
-a clock. `docs/decisions/0003-scheduling.md` explains the rules R1 to R5 and their numbers.
+a clock. `docs/decisions/0003-scheduling.md` explains the rules R1 to R5 and their numbers,
+`docs/decisions/0031-predictive-loading.md` rule R6.
 """
 
 from collections.abc import Mapping
 from math import inf
 
 from queueing.core.snapshot import EvictionCause, Plan, Reason, Snapshot
-from queueing.planning import dispatch, placement, replicas, reservations
+from queueing.planning import ahead, dispatch, placement, replicas, reservations
 from queueing.planning.eviction import is_awaited, is_idle
 from queueing.planning.fleet_state import FleetState
 from queueing.planning.hosts import rests, wakes
@@ -40,11 +41,15 @@ def plan(snapshot: Snapshot) -> Plan:
     4.  A backlog large enough loads a further copy (R5): on another host, or in free memory of a
         host that already has one, if the model may have several there.
     5.  A copy that has reached its idle limit is unloaded.
+    6.  An idle host that may do so loads the model that is probably requested next (R6). A forecast
+        has no such loads, because nobody waits for them.
 
     Then every model that still waits gets its reason.
     """
     state = decided(snapshot)
-    return _plan_of(state, explain(state))
+    reasons = explain(state)
+    ahead.load_ahead(state)  # 6
+    return _plan_of(state, reasons)
 
 
 def preload_waits_for(snapshot: Snapshot, model: str) -> Reason | None:

@@ -260,7 +260,7 @@ def _loss(state: FleetState, model: ModelState, room: Eviction, drain_s: float) 
         elif not _could_return(state, copy, model, room):
             waits += victim.view.rate_per_s * (AWAY_SHARE * drain_s) ** 2 / 2
         reloads += waits
-    return reloads + _delayed_per_s(state, model, room) * load_s * load_s / 2
+    return reloads + delayed_per_s(state, model, room) * load_s * load_s / 2
 
 
 def _could_return(state: FleetState, victim: CopyState, model: ModelState, room: Eviction) -> bool:
@@ -288,7 +288,7 @@ def _left_mb(state: FleetState, host: HostState, model: ModelState, room: Evicti
     return free_mb - sum(coming)
 
 
-def _delayed_per_s(state: FleetState, model: ModelState, room: Eviction) -> float:
+def delayed_per_s(state: FleetState, model: ModelState, room: Eviction) -> float:
     """Return the arrivals per second that would have to wait for this load to end.
 
     They need the host's one loader or, on a serial backend, their copies cannot run during the

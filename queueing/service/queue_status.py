@@ -69,6 +69,7 @@ def copy_statuses(fleet: Fleet, model: str) -> tuple[CopyStatus, ...]:
             vram_mb=copy.vram_mb,
             ready_at=copy.ready_at,
             shares=copy.shares,
+            ahead=copy.ahead,
         )
         for copy in fleet.copies.of(model)
     )

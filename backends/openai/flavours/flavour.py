@@ -117,6 +117,7 @@ class Flavour:
     name: ClassVar[str] = "generic"
     embedding: ClassVar[EmbeddingForm] = EmbeddingForm()
     can_unload: ClassVar[bool] = False
+    stops_loads: ClassVar[bool] = False
     # whether its answers name the requested model, so any other name is an error
     exact: ClassVar[bool] = False
     # whether a request loads an unloaded model, possibly evicting others

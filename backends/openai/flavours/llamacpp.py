@@ -155,6 +155,7 @@ class LlamaCppRouter(Flavour):
     extra: ClassVar[frozenset[str]] = SAMPLERS
     images: ClassVar[frozenset[str]] = DECODED
     can_unload: ClassVar[bool] = True
+    stops_loads: ClassVar[bool] = True
     exact: ClassVar[bool] = True
     chat_path: ClassVar[str] = "/v1/chat/completions?autoload=false"  # Usher plans the loads
     text_path: ClassVar[str] = "/v1/completions?autoload=false"

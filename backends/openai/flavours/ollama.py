@@ -66,6 +66,7 @@ class Ollama(Flavour):
     sounds: ClassVar[AudioForm] = SILENT
     eager: ClassVar[bool] = True
     can_unload: ClassVar[bool] = True
+    stops_loads: ClassVar[bool] = True
     exact: ClassVar[bool] = True
     cuts: ClassVar[bool] = True
     note: ClassVar[str] = (

@@ -98,6 +98,7 @@ def _copy(call: Call, model: str, copy: CopyStatus) -> Body:
         case Residency.READY:
             return call.say("status.runs", model=Strong(model), running=copy.running)
         case Residency.LOADING:
-            return call.say("status.being_loaded", model=Strong(model))
+            key = "status.loaded_ahead" if copy.ahead else "status.being_loaded"
+            return call.say(key, model=Strong(model))
         case Residency.UNLOADING:
             return call.say("status.being_unloaded", model=Strong(model))

@@ -42,6 +42,7 @@ class Copies:
     # cached until something changes
     _view: tuple[Copy, ...] | None = field(default=None, init=False)
     _left_at: dict[str, float] = field(default_factory=dict, init=False)
+    _set_aside_at: dict[str, float] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.pins = Pins(self._copies, self._moved)
@@ -100,11 +101,18 @@ class Copies:
         """Return when a copy of a model last left the memory, 0 for never."""
         return self._left_at.get(model, 0.0)
 
+    def set_aside_at(self, model: str) -> float:
+        """Return when a model last had to stay out of memory until its next request, 0 for never."""
+        return self._set_aside_at.get(model, 0.0)
+
     # ------------------------------------------------------------ what comes and goes
 
-    def loading(self, spec: ModelSpec, backend: str, *, expected_s: float) -> None:
+    def loading(
+        self, spec: ModelSpec, backend: str, *, expected_s: float, ahead: bool = False
+    ) -> None:
         """Record the start of a load. Its memory counts from now on."""
-        self._put(spec, backend, Residency.LOADING, ready_at=self.clock.now() + expected_s)
+        ready_at = self.clock.now() + expected_s
+        self._put(spec, backend, Residency.LOADING, ready_at=ready_at, ahead=ahead)
 
     def ready(self, spec: ModelSpec, backend: str) -> None:
         """Record that a copy is loaded and usable; mark it as unloading if it drains."""
@@ -170,6 +178,10 @@ class Copies:
                 self._left_at[model] = self.clock.now()
             self._moved(backend)
 
+    def set_aside(self, model: str) -> None:
+        """Load a model no more before its next request. Idempotent."""
+        self._set_aside_at[model] = self.clock.now()
+
     def dropped(self, model: str, backend: str) -> None:
         """Record that a server unloaded an idle copy by itself, without a restart.
 
@@ -188,7 +200,15 @@ class Copies:
         """Invalidate the view after the running jobs have changed."""
         self._view = None
 
-    def _put(self, spec: ModelSpec, backend: str, residency: Residency, *, ready_at: float) -> None:
+    def _put(
+        self,
+        spec: ModelSpec,
+        backend: str,
+        residency: Residency,
+        *,
+        ready_at: float,
+        ahead: bool = False,
+    ) -> None:
         self._found.discard((spec.name, backend))
         self.pins.came((spec.name, backend))
         self._loaded_as[spec.name, backend] = spec
@@ -201,6 +221,7 @@ class Copies:
             idle_since=self.clock.now(),
             idle_unload_s=self.catalog.idle_unload_s(spec.name, backend),
             shares=self.memory.shares(spec, backend),
+            ahead=ahead,
         )
         self._moved(backend)
 

@@ -169,6 +169,7 @@ class HostAvailability:
             asleep=self.sleep.is_asleep(host),
             overslept=self.sleep.of(host).overslept,
             waking_until=self.sleep.waking_until(host),
+            loads_ahead=host.loads_ahead,
         )
 
     def _quiet_of(self, host: HostSpec, now: float) -> tuple[QuietSpan, ...]:

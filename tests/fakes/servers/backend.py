@@ -352,6 +352,10 @@ class FakeBackend:
         self.unloads_together = unloads_together
         self.can_unload = can_unload
 
+    @property
+    def stops_loads(self) -> bool:
+        return not self.server.stubborn
+
     async def _reach(self) -> None:
         if self.dead:
             await asyncio.get_running_loop().create_future()

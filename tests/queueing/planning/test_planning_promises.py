@@ -11,6 +11,7 @@ from queueing.core.snapshot import (
     BackendView,
     Copy,
     HostView,
+    Load,
     ModelView,
     Plan,
     Reason,
@@ -48,7 +49,12 @@ def worlds(draw: st.DrawFn) -> Snapshot:
         for name in BACKENDS
     )
     hosts = tuple(
-        HostView(name=name, usable_mb=usable, budget_mb=max(usable, 16 * GB))
+        HostView(
+            name=name,
+            usable_mb=usable,
+            budget_mb=max(usable, 16 * GB),
+            loads_ahead=draw(st.booleans()),
+        )
         for name in ("h1", "h2")
         if (usable := draw(st.sampled_from([8, 16, 20])) * GB)
     )
@@ -71,6 +77,7 @@ def worlds(draw: st.DrawFn) -> Snapshot:
                 left_at=draw(st.sampled_from([0.0, NOW - 50])),
                 load_after=draw(st.sampled_from([0.0, 0.0, NOW + 9])),
                 paused=draw(st.integers(0, 9)) == 0,
+                ahead_until=draw(st.sampled_from([0.0, NOW + 600])),
             )
         )
     copies = _copies(draw, hosts, views, sizes)
@@ -278,6 +285,25 @@ def _one_load_for_each(snapshot: Snapshot, answer: Plan) -> None:
         if not any(c.model == load.model for c in snapshot.copies)
     }
     assert all(sum(load.model == name for load in answer.loads) >= 1 for name in wanted)
+    for load in answer.loads:
+        if load.ahead:
+            _nobody_pays(snapshot, answer, load)
+
+
+def _nobody_pays(snapshot: Snapshot, answer: Plan, load: Load) -> None:
+    """Require of a load ahead that its host is idle and that it evicts nothing more likely."""
+    likely = snapshot.models[load.model].rate_per_s
+    assert all(snapshot.models[gone.model].rate_per_s < likely for gone in load.evict)
+    where = snapshot.backends[load.backend].host
+    assert snapshot.hosts[where].loads_ahead
+    names = {view.name for view in snapshot.backends.values() if view.host == where}
+    assert not any(start.backend in names for start in answer.starts)
+    assert not any(held.running for held in snapshot.copies if held.backend in names)
+    for name in answer.reasons:
+        view = snapshot.models[name]
+        usable = (each for each in view.backends if snapshot.backends[each].up)
+        open_ = {each for each in usable if not snapshot.backends[each].paused}
+        assert view.paused or names.isdisjoint(open_)
 
 
 @examples(300, quick=50)

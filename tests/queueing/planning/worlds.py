@@ -57,6 +57,7 @@ def model(
     paused: bool = False,
     wanted_by_admin: tuple[str, ...] = (),
     shares: Mapping[str, Shares] | None = None,
+    ahead_until: float = 0.0,
 ) -> ModelView:
     """Return a model; 12 GB unless said otherwise."""
     return ModelView(
@@ -73,6 +74,7 @@ def model(
         waiting=waiting,
         wanted_by_admin=wanted_by_admin,
         shares=shares or {},
+        ahead_until=ahead_until,
     )
 
 
@@ -146,6 +148,7 @@ def world(
                 max_models=view.max_models,
                 unloads_together=view.unloads_together,
                 can_unload=view.can_unload,
+                stops_loads=view.stops_loads,
                 paused=view.paused,
                 alone=view.alone,
             )

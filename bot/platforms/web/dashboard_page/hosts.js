@@ -133,7 +133,7 @@ class CopyRow {
   }
 }
 
-const copyState = (copy) => [tell(copy.state), copy.pinned ? tell("pinned") : ""].filter(Boolean).join(", ");
+const copyState = (copy) => [tell(copy.ahead ? "loading_ahead" : copy.state), copy.pinned ? tell("pinned") : ""].filter(Boolean).join(", ");
 
 class JobRow {
   constructor(job, acts) {
