@@ -30,6 +30,7 @@ from bot.core.platform import (
     Invocation,
     MessageRef,
 )
+from bot.platforms.telegram.activity import uploading
 from bot.platforms.telegram.admins import GroupAdmins
 from bot.platforms.telegram.attachments import DOWNLOAD_MOST
 from bot.platforms.telegram.calls import CONFIRM_AFTER_S, ButtonCall, CallReader, place_of
@@ -359,8 +360,10 @@ class Telegram:
             thread_id=thread_id,
             reply_to=int(reply_to.message) if reply_to is not None and here else None,
         )
+        bot = self._connected()
         with chat_errors(unclear=True):
-            sent, *others = await post(self._connected(), place, content)
+            async with uploading(bot, place, content.files):
+                sent, *others = await post(bot, place, content)
         return MessageRef(
             platform=self.name,
             chat=chat,
@@ -370,9 +373,11 @@ class Telegram:
 
     async def edit(self, ref: MessageRef, content: Content) -> None:
         """Replace a message's whole content. Idempotent."""
-        place = Destination(chat_id=place_of(ref.chat)[0])
+        chat_id, thread_id = place_of(ref.chat)
+        place, bot = Destination(chat_id=chat_id, thread_id=thread_id), self._connected()
         with chat_errors():
-            await show(self._connected(), place, int(ref.message), content)
+            async with uploading(bot, place, content.files):
+                await show(bot, place, int(ref.message), content)
 
     async def delete(self, ref: MessageRef) -> None:
         """Delete one of the bot's messages. Idempotent."""

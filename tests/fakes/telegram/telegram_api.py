@@ -13,7 +13,7 @@ from typing import Any
 
 from aiohttp import BodyPartReader, web
 from PIL import Image
-from telegram.constants import ReactionEmoji
+from telegram.constants import ChatAction, ReactionEmoji
 
 from tests.fakes.telegram import telegram_json as shapes
 from tests.fakes.telegram.telegram_markup import worded
@@ -38,6 +38,7 @@ DELETE_WITHIN_S = 48 * 3600
 GENERAL_TOPIC = 1
 ATTACHED = "attach://"
 ASKED_FOR_ONLY = frozenset({"chat_member", "message_reaction", "message_reaction_count"})
+ACTIONS = frozenset(each.value for each in ChatAction)
 EMOJI = frozenset(each.value for each in ReactionEmoji)
 SENDING = frozenset(
     {
@@ -111,6 +112,9 @@ class Api:
             await self._act(seen)
         if fault.hang_s:
             await asyncio.sleep(fault.hang_s)
+        if fault.until is not None:
+            await fault.until.wait()
+            return await self._act(seen)
         if fault.drop and request.transport is not None:
             request.transport.close()
         if fault.page is not None:
@@ -351,7 +355,12 @@ class Api:
         return True
 
     def _send_action(self, seen: Seen) -> bool:
-        self.chat(int(seen.values["chat_id"])).actions.append(seen.values["action"])
+        if seen.values["action"] not in ACTIONS:
+            raise Refusal("Bad Request: wrong parameter action in request")
+        chat = self.chat(int(seen.values["chat_id"]))
+        if seen.values.get("message_thread_id") is not None and not chat.forum:
+            raise Refusal("Bad Request: message thread not found")
+        chat.actions.append(seen.values["action"])
         return True
 
     def _react(self, seen: Seen) -> bool:

@@ -161,7 +161,7 @@ class Fault:
     """A scripted failure: the next `times` calls of a method are answered so.
 
     `acting` carries the call out first; `drop` closes the connection without an answer; `hang_s`
-    answers late; `page` is a body that is no JSON.
+    answers late, `until` only once that happens; `page` is a body that is no JSON.
     """
 
     method: str
@@ -172,6 +172,7 @@ class Fault:
     acting: bool = False
     drop: bool = False
     hang_s: float = 0.0
+    until: asyncio.Event | None = None
     page: str | None = None
 
 
