@@ -38,6 +38,7 @@ class Param:
     Text platforms take positional parameters in order and `--name value` for the rest. `help` is a
     key into the texts. A model is suggested if it has one of the capabilities in `able`. If the
     option `repeats`, its values are joined by commas. Only admins see an `admin` one in `/help`.
+    `aliases` are other programs' names for it, which people may type.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Param:
     able: tuple[Capability, ...] = ()
     repeats: bool = False
     admin: bool = False
+    aliases: tuple[str, ...] = ()
 
 
 class Topic(StrEnum):

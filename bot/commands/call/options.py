@@ -23,11 +23,18 @@ from queueing.core.requests import (
     TextToVideo,
 )
 
-_SIZE = Param(name="size", kind=ParamKind.SIZE, help="param.size")
+_SIZE = Param(name="size", kind=ParamKind.SIZE, help="param.size", aliases=("ar", "aspect"))
 _STEPS = Param(name="steps", kind=ParamKind.WHOLE, help="param.steps", least=1, most=150)
 _SEED = Param(name="seed", kind=ParamKind.WHOLE, help="param.seed", least=-1, most=SEED_MAX)
-_NEGATIVE = Param(name="negative", kind=ParamKind.TEXT, help="param.negative")
-_GUIDANCE = Param(name="guidance", kind=ParamKind.DECIMAL, help="param.guidance", least=0, most=100)
+_NEGATIVE = Param(name="negative", kind=ParamKind.TEXT, help="param.negative", aliases=("no",))
+_GUIDANCE = Param(
+    name="guidance",
+    kind=ParamKind.DECIMAL,
+    help="param.guidance",
+    least=0,
+    most=100,
+    aliases=("cfg", "cfg-scale"),
+)
 _SAMPLER = Param(name="sampler", kind=ParamKind.TEXT, help="param.sampler")
 _SCHEDULER = Param(name="scheduler", kind=ParamKind.TEXT, help="param.scheduler")
 _LORA = Param(name="lora", kind=ParamKind.TEXT, help="param.lora", repeats=True)

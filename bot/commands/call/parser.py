@@ -34,7 +34,7 @@ _UNWANTED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\u
 
 
 _OTHER_BOTS: Mapping[str, str] = {
-    **dict.fromkeys(("draw", "imagine", "generate", "gen", "paint", "dream", "txt2img"), "image"),
+    **dict.fromkeys(("gen", "paint", "dream", "txt2img"), "image"),
     **dict.fromkeys(("gpt", "chat", "question", "llm"), "ask"),
     **dict.fromkeys(("tts", "say", "voice"), "speak"),
     **dict.fromkeys(("stt", "whisper"), "transcribe"),
@@ -43,14 +43,17 @@ _OTHER_BOTS: Mapping[str, str] = {
     **dict.fromkeys(("blend", "inpaint", "img2img"), "edit"),
     **dict.fromkeys(("reset", "clear_context", "restart"), "new"),
     **dict.fromkeys(("redo", "retry", "reroll"), "again"),
-    **dict.fromkeys(("ar", "aspect", "ratio", "resolution"), "size"),
-    **dict.fromkeys(("no", "neg", "without"), "negative"),
+    **dict.fromkeys(("ratio", "resolution"), "size"),
+    **dict.fromkeys(("neg", "without"), "negative"),
     **dict.fromkeys(("n", "num", "batch", "images"), "count"),
     **dict.fromkeys(("denoise", "denoising", "iw"), "strength"),
     "stop": "cancel",
     "sref": "style",
 }
-"""Other bots' names for commands and options."""
+"""Other bots' names for commands and options that are suggested, but not carried out."""
+
+_TO_THE_END = frozenset({"no"})
+"""Options whose value needs no quotes and ends only at the next option, as elsewhere."""
 
 _FLAGS = frozenset({ParamKind.FLAG, ParamKind.MASK})
 
@@ -183,7 +186,7 @@ def _split_word(text: str) -> tuple[str, str, str]:
 
 
 def _take_options(command: Command, text: str) -> tuple[str, dict[str, Value]]:
-    known = {param.name: param for param in command.params}
+    known = {name: param for param in command.params for name in (param.name, *param.aliases)}
     raw: dict[str, Value] = {}
     kept, at = [], 0
     while found := _OPTION.search(text, at):
@@ -196,18 +199,27 @@ def _take_options(command: Command, text: str) -> tuple[str, dict[str, Value]]:
             raise _unknown_option(command, name)
         kept.append(text[at : found.start()])
         at = found.end()
-        if known[name].kind in _FLAGS:
-            raw[name] = True
+        param = known[name]
+        if param.kind in _FLAGS:
+            raw[param.name] = True
             continue
-        value = _QUOTED.match(text, at)
-        if value is None:
-            raise Declined(Refusal(RefusalKind.NEEDS_VALUE, name=name))
-        said = next(group for group in value.groups() if group is not None)
-        repeated = known[name].repeats and name in raw
-        raw[name] = f"{raw[name]}, {said}" if repeated else said
-        at = value.end()
+        said, at = _value(text, at, name)
+        repeated = param.repeats and param.name in raw
+        raw[param.name] = f"{raw[param.name]}, {said}" if repeated else said
     kept.append(text[at:])
     return re.sub(r"[ \t]{2,}", " ", "".join(kept)).strip(), raw
+
+
+def _value(text: str, at: int, name: str) -> tuple[str, int]:
+    """Return the value of an option that begins there, and where it ends. Raises `Declined`."""
+    found, following = _QUOTED.match(text, at), _OPTION.search(text, at)
+    to_the_end = name in _TO_THE_END and not (found and found[3] is None)
+    end = following.start() if following else len(text)
+    if found is None or (to_the_end and not text[at:end].strip()):
+        raise Declined(Refusal(RefusalKind.NEEDS_VALUE, name=name))
+    if to_the_end:
+        return text[at:end].strip(), end
+    return next(group for group in found.groups() if group is not None), found.end()
 
 
 def _typed(param: Param, value: Value) -> Value:

@@ -17,6 +17,7 @@ COMMAND = Command(
     name="image",
     help="command.image",
     topic=Topic.MAKE,
+    aliases=("imagine", "draw", "generate"),
     example="example.image",
     takes={AttachmentKind.IMAGE: REFERENCES_MOST},
     params=(

@@ -321,7 +321,7 @@ def test_refusals_are_private_and_make_no_job() -> None:
         for text in (
             "/image flux",
             "/image flux cat --size huge",
-            "/imagine cat",
+            "/paint cat",
             "/preload flux",
             "/cancel 7",
             "/cancel",

@@ -23,7 +23,7 @@ WRONG_VALUES = [
     ("/ask flux why", "flux can't write text."),
     ("/settings --image xyz", "There's no model called “xyz”. Available: flux, sdxl."),
     ("/help imgae", "There's no command /imgae. Did you mean /image?"),
-    ("/draw a horse", "There's no command /draw. Did you mean /image?"),
+    ("/paint a horse", "There's no command /paint. Did you mean /image?"),
     ("/image like https://a.example/cat.JPG?s=1", NO_ADDRESS),
     (f"/image {'cat ' * 1001}", "Your text has 4003 characters; the limit is 4000."),
 ]
@@ -74,7 +74,7 @@ PASSED_OVER = [
     ("/settings image sdxl", "/settings can't use “image sdxl”."),
     ("/cancel 1 2", "/cancel can't use “2”."),
     ("/models please", "/models can't use “please”."),
-    ("/image cat --ar 16:9", "There's no option --ar. Did you mean --size?"),
+    ("/image cat --ratio 16:9", "There's no option --ratio. Did you mean --size?"),
     ("/image cat --stps 20", "There's no option --stps. Did you mean --steps?"),
 ]
 
