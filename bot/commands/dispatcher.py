@@ -17,18 +17,19 @@ from bot.commands.call.files import used_files
 from bot.commands.call.jobs import has_words
 from bot.commands.call.parser import Args, check, options, parse, usage
 from bot.commands.make import ask
-from bot.commands.registry import HANDLERS
+from bot.commands.registry import HANDLERS, PANELS
 from bot.core.answers import Answer, Reply
 from bot.core.arrivals import Arrival, Arrivals
 from bot.core.attachments import SPOKEN, AttachmentKind
 from bot.core.command import Command, Param, ParamKind
 from bot.core.content import Content, Part
+from bot.core.panels import Panel
 from bot.core.platform import ALONE, ChatLease, Invocation
 from bot.core.refusals import Declined, Refusal, RefusalKind, refusal_of
 from bot.delivery.presenter import Presenter
 from bot.people.people import LanguageTold, Person
 from bot.requests.limits import ban_of
-from bot.requests.options import SHAPES
+from bot.requests.options import SIZES
 from bot.texts.catalogue import language_of, plain, say, word
 from bot.texts.refusals import sentence
 from queueing.core.constructors import altering
@@ -267,6 +268,15 @@ class Dispatcher:
     def _is_model(self, name: str) -> bool:
         return self._context.catalog.is_meant(name)
 
+    async def panel(self, invocation: Invocation) -> Panel:
+        """Return the data of a command for a panel. Raises `Declined` or `QueueError`."""
+        person = await self._caller(invocation.user)
+        language = person.language or language_of(invocation.language)
+        command = self._allowed(invocation, person)
+        args = check(command, invocation.options)
+        call = Call(invocation=invocation, args=args, person=person, language=language)
+        return await PANELS[command.name](self._context, call)
+
     def suggest(self, param: Param, typed: str, user: str) -> Sequence[str]:
         """Return up to 25 values for a parameter from memory, those with the typed prefix first."""
         values = self._values(param, user)
@@ -287,8 +297,7 @@ class Dispatcher:
             case ParamKind.JOB:
                 return (*self._presenter.open_jobs_of(user), *param.choices)
             case ParamKind.SIZE:
-                sizes = "1:1", "3:2", "2:3", "16:9", "9:16", "1024x1024", "768x1024"
-                return (*SHAPES, *sizes, *param.choices)
+                return (*SIZES, *param.choices)
             case ParamKind.STYLE:
                 return tuple(self._context.admission.styles)
             case _:

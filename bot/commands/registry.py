@@ -12,6 +12,7 @@ from bot.commands.me import help as help_command
 from bot.core.answers import Answer, Task
 from bot.core.command import Command
 from bot.core.content import Content
+from bot.core.panels import Panel
 
 Handler = Callable[[Context, Call], Awaitable[Answer]]
 
@@ -64,6 +65,14 @@ _TABLE: Sequence[tuple[Command, Handler]] = (
 
 COMMANDS: Sequence[Command] = tuple(command for command, _ in _TABLE)
 HANDLERS: Mapping[str, Handler] = {command.name: handler for command, handler in _TABLE}
+
+PANELS: Mapping[str, Callable[[Context, Call], Awaitable[Panel]]] = {
+    models.MODELS.name: models.panel_models,
+    settings.COMMAND.name: settings.panel,
+    status.COMMAND.name: status.panel,
+    history.HISTORY.name: history.panel_history,
+}
+"""The commands that the web page also shows as panels."""
 
 _WORK: Mapping[str, Callable[[Context, Task], Awaitable[Content]]] = {
     preload.PRELOAD.name: preload.work_preload,

@@ -21,6 +21,7 @@ from bot.core.command import Command, Param
 from bot.core.content import Body, Content, Form
 from bot.core.errors import ServedElsewhere
 from bot.core.live_settings import places_of
+from bot.core.panels import Panel
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -324,6 +325,12 @@ class CommandHandler(Protocol):
         Once a shutdown has begun, it does not return for a call that the platform delivers again.
         Raises nothing except `CancelledError`, and never waits for an answer to be sent: answers go
         out through `invocation.respond` from the bot's own tasks.
+        """
+
+    async def panel(self, invocation: Invocation) -> Panel:
+        """Return what a panel of the web page shows instead of the answer to a call.
+
+        Raises `Declined` or `QueueError`.
         """
 
     async def language_of(self, user: str) -> str | None:

@@ -13,6 +13,8 @@ from queueing.core.requests import LORAS_MOST, LoraWeight
 SIDE_LEAST, SIDE_MOST, SIDE_STEP = 64, 4096, 64
 _MEGAPIXEL = 1024 * 1024
 SHAPES = {"square": "1:1", "portrait": "2:3", "landscape": "3:2", "wide": "16:9", "tall": "9:16"}
+SIZES = (*SHAPES, "1:1", "3:2", "2:3", "16:9", "9:16", "1024x1024", "768x1024")
+"""Common shapes and sizes, offered for completion."""
 
 _SIZE = re.compile(r"(\d{1,5})\s*[xX×*]\s*(\d{1,5})")
 _ASPECT = re.compile(r"(\d{1,3}):(\d{1,3})")

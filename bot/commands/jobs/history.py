@@ -6,6 +6,7 @@ from bot.core.answers import Answer, Reply, ResultReply
 from bot.core.command import Command, Param, ParamKind, Topic
 from bot.core.content import Body, Button, Content, Moment, Strong
 from bot.core.origin import Origin
+from bot.core.panels import HistoryPanel, PastJobRow
 from bot.texts import results, status
 from bot.texts.catalogue import join, word
 from queueing.core.jobs import Job, JobState
@@ -31,24 +32,43 @@ async def handle_history(context: Context, call: Call) -> Answer:
             return reply(call.say("history.none_before", job=before))
         return reply(call.say("history.none"))
     shown = jobs[:_SHOWN]
-    hidden = context.live.chat_settings.of(call.invocation.platform, call.invocation.places).spoiler
+    seen = _seen(context, call)
     body: Body = call.say("history.yours")
     for job in shown:
-        body += ("\n", *_line(call, job, seen=not hidden))
+        body += ("\n", *_line(call, job, seen=seen))
     return Reply(content=Content(body=join(body), buttons=_buttons(call, shown, jobs)))
 
 
+def _seen(context: Context, call: Call) -> bool:
+    """Return whether images are shown openly in a chat."""
+    invocation = call.invocation
+    return not context.live.chat_settings.of(invocation.platform, invocation.places).spoiler
+
+
 def _line(call: Call, job: Job, *, seen: bool) -> Body:
-    drawn = job.request.is_seen and job.state is JobState.COMPLETED
-    prompt = status.shortened(" ".join(_request_text(job).split()), _PROMPT_SHOWN)
     return call.say(
         "history.line",
-        job=Strong(str(job.id), job=job.id, has_image=drawn and seen),
+        job=Strong(str(job.id), job=job.id, has_image=_is_drawn(job) and seen),
         model=job.model,
         state=word(call.language, f"state.{job.state}"),
-        prompt=prompt or word(call.language, results.no_words(job.request)),
+        prompt=prompt_of(job, call.language),
         moment=Moment(job.queued_at),
     )
+
+
+def _is_drawn(job: Job) -> bool:
+    return job.request.is_seen and job.state is JobState.COMPLETED
+
+
+def _shows(job: Job) -> bool:
+    """Return whether a job has a result, or an error, that can be shown again."""
+    return job.state.final and job.state is not JobState.CANCELLED
+
+
+def prompt_of(job: Job, language: str) -> str:
+    """Return the words of a request on one short line."""
+    prompt = status.shortened(" ".join(_request_text(job).split()), _PROMPT_SHOWN)
+    return prompt or word(language, results.no_words(job.request))
 
 
 def _request_text(job: Job) -> str:
@@ -66,13 +86,53 @@ def _buttons(call: Call, shown: list[Job], jobs: list[Job]) -> tuple[tuple[Butto
     show = [
         Button(command="show", job_id=job.id, label=f"{label} {job.id}")
         for job in shown
-        if job.state.final and job.state is not JobState.CANCELLED
+        if _shows(job)
     ]
     rows = [tuple(show[at : at + _IN_ROW]) for at in range(0, len(show), _IN_ROW)]
     if len(jobs) > len(shown):
         older = word(call.language, "button.older")
         rows.append((Button(command="history", job_id=shown[-1].id, label=older),))
     return tuple(rows)
+
+
+_PAGE = 30
+_LOOKED_AT = 300  # jobs per search; the reader can go on from there
+
+
+async def panel_history(context: Context, call: Call) -> HistoryPanel:
+    """Return the caller's jobs before the one named, with all words of the call's text."""
+    sought = call.invocation.text.casefold().split()
+    jobs, before = await _found(context, call, sought)
+    seen = _seen(context, call)
+    return HistoryPanel(jobs=tuple(_past(call, job, seen=seen) for job in jobs), before=before)
+
+
+async def _found(context: Context, call: Call, sought: list[str]) -> tuple[list[Job], int | None]:
+    """Return jobs with all words sought, and where to go on."""
+    user, before = call.invocation.user, call.whole("id")
+    limit = _LOOKED_AT if sought else _PAGE + 1
+    jobs = await context.queue.jobs.history(user, limit=limit, before=before)
+    found: list[Job] = []
+    for job in jobs:
+        told = f"{job.model} {_request_text(job)}".casefold()
+        if all(each in told for each in sought):
+            found.append(job)
+        if len(found) == _PAGE and job is not jobs[-1]:
+            return found, job.id
+    return found, jobs[-1].id if len(jobs) == limit else None
+
+
+def _past(call: Call, job: Job, *, seen: bool) -> PastJobRow:
+    return PastJobRow(
+        job=job.id,
+        model=job.model,
+        state=job.state,
+        state_words=word(call.language, f"state.{job.state}"),
+        words=prompt_of(job, call.language),
+        at=job.queued_at,
+        has_image=_is_drawn(job) and seen,
+        shows=_shows(job),
+    )
 
 
 SHOW = Command(

@@ -2,10 +2,12 @@
 
 import asyncio
 
-from bot.commands.call.context import Call, Context, reply
+from bot.commands.call.context import Call, Context, is_admin, reply
+from bot.commands.me.settings import DEFAULT_MODELS
 from bot.core.answers import Answer, Task, TaskReply
 from bot.core.command import Command
 from bot.core.content import Body, Content, Moment, Period, Strong
+from bot.core.panels import ModelEntry, ModelsPanel, ModelUse
 from bot.texts.catalogue import join, plain, say, word
 from bot.texts.reasons import because
 from bot.texts.status import RESTS, duration, gigabytes
@@ -69,10 +71,7 @@ MODELS = Command(name="models", help="command.models")
 
 
 async def handle_models(context: Context, call: Call) -> Answer:
-    models = sorted(
-        context.queue.status.snapshot().models,
-        key=lambda model: not (model.copies or model.waiting),
-    )
+    models = _offered(context)
     if not models:
         return reply(call.say("models.none"))
     specs = context.catalog.models
@@ -84,27 +83,46 @@ async def handle_models(context: Context, call: Call) -> Answer:
     return reply(join(body[1:]))
 
 
+def _offered(context: Context) -> list[ModelStatus]:
+    """Return all models, those in use first."""
+    models = context.queue.status.snapshot().models
+    return sorted(models, key=lambda model: not (model.copies or model.waiting))
+
+
 def _model_line(call: Call, model: ModelStatus, spec: ModelSpec) -> Body:
     aliases = ", ".join(spec.aliases)
-    abilities = [
-        word(call.language, f"ability.{able}") for able in Capability if able in spec.capabilities
-    ]
     body = call.say(
         "models.line",
         model=Strong(model.name),
         also=word(call.language, "models.alias", aliases=aliases) if aliases else "",
-        abilities=", ".join(abilities),
+        abilities=", ".join(_abilities(call, spec)),
         place=_place(call, model),
         waiting=model.waiting,
-        took=word(call.language, "models.unmeasured")
-        if model.service_s is None
-        else word(call.language, "models.took", took=duration(call.language, model.service_s)),
+        took=_took(call, model),
     )
     if model.waiting and model.next_ends is not None:
         ends = model.next_ends
         body += call.say("models.next", period=Period.around(ends.earliest, ends.latest))
     if model.vram_mb:
         body += call.say("models.vram", vram=gigabytes(call.language, model.vram_mb))
+    return body + _hindrances(call, model)
+
+
+def _abilities(call: Call, spec: ModelSpec) -> list[str]:
+    return [
+        word(call.language, f"ability.{able}") for able in Capability if able in spec.capabilities
+    ]
+
+
+def _took(call: Call, model: ModelStatus) -> str:
+    if model.service_s is None:
+        return word(call.language, "models.unmeasured")
+    return word(call.language, "models.took", took=duration(call.language, model.service_s))
+
+
+def _hindrances(call: Call, model: ModelStatus) -> Body:
+    """Return what keeps jobs of a model from starting, each part after " · "."""
+    body: Body = ()
     for trouble in model.troubles:
         moment = Moment(trouble.again_at)
         body += call.say("models.trouble", backend=trouble.backend, moment=moment)
@@ -130,6 +148,43 @@ def _place(call: Call, model: ModelStatus) -> str:
         return word(call.language, "models.loading", hosts=hosts)
     needed = model.readiness is Readiness.NEEDS_LOADING
     return word(call.language, "models.needs_loading" if needed else "models.not_loaded")
+
+
+_SHOWN_FIRST = (Residency.READY, Residency.LOADING, Residency.UNLOADING)
+
+
+async def panel_models(context: Context, call: Call) -> ModelsPanel:
+    """Return the same as `/models`, as rows."""
+    rows = tuple(_row(context, call, model) for model in _offered(context))
+    return ModelsPanel(models=rows, operates=is_admin(context, call))
+
+
+def _row(context: Context, call: Call, model: ModelStatus) -> ModelEntry:
+    spec = context.catalog.models[model.name]
+    kept = {copy.residency for copy in model.copies}
+    return ModelEntry(
+        name=model.name,
+        aliases=tuple(spec.aliases),
+        abilities=tuple(_abilities(call, spec)),
+        place=_place(call, model),
+        memory=next((each for each in _SHOWN_FIRST if each in kept), None),
+        needs_memory=model.vram_mb != 0,
+        vram=gigabytes(call.language, model.vram_mb) if model.vram_mb else "",
+        waiting=model.waiting,
+        running=model.running,
+        took=_took(call, model),
+        ends=model.next_ends,
+        notes=Content(body=_hindrances(call, model)),
+        uses=tuple(
+            ModelUse(
+                command=name,
+                kind=word(call.language, f"settings.{name}"),
+                chosen=getattr(call.person, f"{name}_model") == model.name,
+            )
+            for name, able in DEFAULT_MODELS.items()
+            if spec.capabilities.intersection(able)
+        ),
+    )
 
 
 STYLES = Command(name="styles", help="command.styles")

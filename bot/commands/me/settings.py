@@ -1,21 +1,24 @@
 """`/settings`: a person's defaults for what a call omits: models, size, style, language."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from bot.commands.call.context import Call, Context, reply
 from bot.core.answers import Answer
 from bot.core.command import Command, Param, ParamKind
-from bot.core.content import Body
+from bot.core.content import Body, Content
+from bot.core.panels import Choice, SettingRow, SettingsPanel
 from bot.core.refusals import Declined
 from bot.people.access import day_of
 from bot.people.people import Person
 from bot.requests.creation import style_name
+from bot.requests.options import SIZES
 from bot.texts.catalogue import CATALOGUES, join, language_of, say, used_today, word
 from queueing.core.requests import Capability
 
 _RESET = "reset"
 _ON, _OFF = "on", "off"
-_MODELS: Mapping[str, tuple[Capability, ...]] = {
+DEFAULT_MODELS: Mapping[str, tuple[Capability, ...]] = {
     "image": (Capability.TEXT_TO_IMAGE,),
     "ask": (Capability.TEXT_TO_TEXT,),
     "edit": (Capability.IMAGE_EDIT,),
@@ -33,7 +36,7 @@ COMMAND = Command(
     params=(
         *(
             Param(name=name, kind=ParamKind.MODEL, help=f"param.my_{name}", able=able)
-            for name, able in _MODELS.items()
+            for name, able in DEFAULT_MODELS.items()
         ),
         Param(name="size", kind=ParamKind.SIZE, help="param.my_size", choices=(_RESET,)),
         Param(name="style", kind=ParamKind.STYLE, help="param.my_style"),
@@ -50,9 +53,9 @@ COMMAND = Command(
 
 async def handle(context: Context, call: Call) -> Answer:
     changes: dict[str, str | float | None] = {}
-    for command in _MODELS:
+    for command in DEFAULT_MODELS:
         if (named := call.text(command)) is not None:
-            changes[f"{command}_model"] = _model(context, named, _MODELS[command])
+            changes[f"{command}_model"] = _model(context, named, DEFAULT_MODELS[command])
     if "ask_model" in changes:
         changes["ask_model_at"] = context.clock.now()
     if (size := call.text("size")) is not None:
@@ -102,8 +105,7 @@ def _shown(context: Context, person: Person, language: str, used: Body) -> Body:
     rows: Body = say(language, "settings.yours")
     settings = [
         (name, getattr(person, f"{name}_model"), _usual(context, language, able))
-        for name, able in _MODELS.items()
-        if name in _ALWAYS or any(map(context.catalog.able, able))
+        for name, able in _kinds(context).items()
     ]
     settings += [
         ("size", person.size, word(language, "settings.usual_size")),
@@ -131,3 +133,63 @@ def _usual(context: Context, language: str, able: Sequence[Capability]) -> str:
             continue
         return word(language, "settings.usual_model", model=name)
     return word(language, "settings.no_model")
+
+
+def _kinds(context: Context) -> Mapping[str, tuple[Capability, ...]]:
+    """Return the default models that can be chosen here, with what they must be able to do."""
+    return {
+        name: able
+        for name, able in DEFAULT_MODELS.items()
+        if name in _ALWAYS or any(map(context.catalog.able, able))
+    }
+
+
+async def panel(context: Context, call: Call) -> SettingsPanel:
+    """Return the same as `/settings`, with the choices of each setting."""
+    person, language = call.person, call.language
+    limits = context.access.limits_of(person, call.invocation.rights)
+    rows = [
+        _row(
+            call,
+            name,
+            getattr(person, f"{name}_model"),
+            _usual(context, language, able),
+            tuple(dict.fromkeys(model for each in able for model in context.catalog.able(each))),
+        )
+        for name, able in _kinds(context).items()
+    ]
+    size = _row(call, "size", person.size, word(language, "settings.usual_size"), SIZES)
+    rows.append(replace(size, free=True))
+    styles = tuple(context.admission.styles)
+    rows.append(_row(call, "style", person.style, word(language, "settings.usual_style"), styles))
+    rows.append(_voice(call))
+    usual = word(language, "settings.usual_language", code=call.invocation.language or language)
+    rows.append(_row(call, "language", person.language, usual, tuple(CATALOGUES)))
+    used = await _gpu_time(context, call, person, language)
+    return SettingsPanel(settings=tuple(rows), lane=limits.lane, gpu=Content(body=used))
+
+
+def _row(call: Call, name: str, own: str | None, usual: str, values: Sequence[str]) -> SettingRow:
+    """Return a setting that "reset" clears."""
+    known = dict.fromkeys((*values, *([own] if own else [])))
+    return SettingRow(
+        name=name,
+        label=word(call.language, f"settings.{name}"),
+        value=own or _RESET,
+        choices=(
+            Choice(value=_RESET, words=usual),
+            *(Choice(value=value, words=value) for value in known),
+        ),
+    )
+
+
+def _voice(call: Call) -> SettingRow:
+    return SettingRow(
+        name="voice",
+        label=word(call.language, "settings.voice"),
+        value=_ON if call.person.aloud else _OFF,
+        choices=tuple(
+            Choice(value=value, words=word(call.language, f"settings.voice_{value}"))
+            for value in (_ON, _OFF)
+        ),
+    )

@@ -7,15 +7,28 @@ from collections import Counter
 from collections.abc import Sequence
 
 from bot.commands.call.context import Call, Context, is_admin, reply
+from bot.commands.jobs.history import prompt_of
 from bot.core.answers import Answer
 from bot.core.command import Command
-from bot.core.content import Body, Moment, Strong
+from bot.core.content import Body, Content, Moment, Strong
+from bot.core.panels import CopyRow, GpuRow, OpenJobRow, StatusPanel
+from bot.texts import status as texts
 from bot.texts.catalogue import join
 from bot.texts.reasons import because
 from queueing.core.errors import StoreError
+from queueing.core.jobs import JobState
 from queueing.core.leases import LeaseReader
+from queueing.core.requests import Embed
 from queueing.core.snapshot import Residency, WaitCause
-from queueing.core.status import BackendStatus, CopyStatus, HostStatus, ModelStatus, Readiness
+from queueing.core.status import (
+    BackendStatus,
+    CopyStatus,
+    HostStatus,
+    ModelStatus,
+    Readiness,
+    Standing,
+    StatusReport,
+)
 
 _SIGNS = {WaitCause.YIELDING: "🎮", WaitCause.WAKING: "⏰", WaitCause.ASLEEP: "💤"}
 
@@ -102,3 +115,57 @@ def _copy(call: Call, model: str, copy: CopyStatus) -> Body:
             return call.say(key, model=Strong(model))
         case Residency.UNLOADING:
             return call.say("status.being_unloaded", model=Strong(model))
+
+
+_JOBS_SHOWN = 50
+
+
+async def panel(context: Context, call: Call) -> StatusPanel:
+    """Return the caller's open jobs, and the same about hosts as `/status`."""
+    report = context.queue.status.snapshot()
+    mine = await context.queue.jobs.open_jobs(call.invocation.user)
+    jobs = [job for job in mine if not isinstance(job.request, Embed)]
+    standings = await context.queue.status.standings(jobs[:_JOBS_SHOWN])
+    fractions = {each.job_id: each.fraction for each in report.running}
+    return StatusPanel(
+        jobs=tuple(
+            _job(call, standings[job.id], fractions.get(job.id)) for job in jobs[:_JOBS_SHOWN]
+        ),
+        more=max(0, len(jobs) - _JOBS_SHOWN),
+        hosts=tuple(_gpu(context, call, host, report) for host in report.hosts),
+    )
+
+
+def _job(call: Call, standing: Standing, fraction: float | None) -> OpenJobRow:
+    job = standing.job
+    told = texts.open_message(standing, None, call.language, previews=False)
+    return OpenJobRow(
+        job=job.id,
+        model=job.model,
+        words=prompt_of(job, call.language),
+        running=job.state is JobState.PROCESSING,
+        fraction=fraction,
+        told=told,
+    )
+
+
+def _gpu(context: Context, call: Call, host: HostStatus, report: StatusReport) -> GpuRow:
+    copies = [
+        CopyRow(model=model.name, state=copy.residency, running=copy.running, pinned=copy.pinned)
+        for model in report.models
+        for copy in model.copies
+        if host.name in copy.hosts
+    ]
+    return GpuRow(
+        name=host.name,
+        total_mb=host.vram_mb,
+        usable_mb=host.usable_mb,
+        used_mb=host.used_mb,
+        told=Content(body=_host(call, host)),
+        copies=tuple(copies),
+        servers=tuple(
+            Content(body=_backend(context, call, backend, host.name, ()))
+            for backend in report.backends
+            if backend.is_on(host.name)
+        ),
+    )

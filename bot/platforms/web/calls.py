@@ -140,9 +140,13 @@ class Calls:
             return TakenFrame(key=press.key)
 
     async def submit(
-        self, person: WebPerson, submit: Submit, language: str | None
+        self,
+        person: WebPerson,
+        submit: Submit,
+        language: str | None,
+        changed: Callable[[Invocation], Invocation] = lambda call: call,
     ) -> TakenFrame | NotTaken:
-        """Run a submitted form. Idempotent by `submit.key`.
+        """Run a submitted form, as `changed` returns its call. Idempotent by `submit.key`.
 
         A form can do no more than a typed command, because the handler checks its values in the
         same way.
@@ -153,9 +157,13 @@ class Calls:
                 return TakenFrame(key=submit.key)
             if not self.allowed(person):
                 return NotTaken(key=submit.key, reason="too-fast")
-            await self.handler.call(self._form_call(person, submit, language))
+            await self.handler.call(changed(self._form_call(person, submit, language)))
             caller.remember(submit.key)
             return TakenFrame(key=submit.key)
+
+    def reading(self, person: WebPerson, command: str, language: str | None) -> Invocation:
+        """Return a call that only reads what its command would show."""
+        return self._call(person, uuid4().hex, command, language)
 
     async def answer_to(self, person: WebPerson, key: str) -> ShownMessage | None:
         """Return the current answer to the call with that key, or None if there is none yet."""

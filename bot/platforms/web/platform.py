@@ -38,6 +38,7 @@ from bot.platforms.web.chat_log import ChatLog, ShownMessage
 from bot.platforms.web.dashboard import DashboardData
 from bot.platforms.web.files import ChatFileRoutes, RecentFiles
 from bot.platforms.web.page_connection import PageConnection
+from bot.platforms.web.panels import PanelRoutes
 from bot.platforms.web.protocol import MAX_UPLOAD, CommandRow, ModelQueue, command_rows
 from bot.platforms.web.renderer import shown_of
 from bot.platforms.web.server import WebServer
@@ -183,7 +184,7 @@ class Web:
         return WebServer(
             who=who,
             calls=calls,
-            routes=[files],
+            routes=[files, PanelRoutes(who, calls)],
             commands=commands,
             overview=self._read_overview,
             loopback=is_loopback(self._host),

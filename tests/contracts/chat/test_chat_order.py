@@ -12,6 +12,7 @@ import pytest
 from bot.commands.dispatcher import Dispatcher
 from bot.core.arrivals import Arrival
 from bot.core.command import Command, Param
+from bot.core.panels import Panel
 from bot.core.platform import Invocation
 from bot.people.people import LanguageTold
 from queueing.core.events import Event, JobChanged
@@ -46,6 +47,9 @@ class Watched:
         await self._gate.call(invocation)
         self.done.append(invocation.command)
         self._changed.set()
+
+    async def panel(self, invocation: Invocation) -> Panel:
+        raise NotImplementedError
 
     async def language_of(self, user: str) -> str | None:
         return await self._gate.language_of(user)

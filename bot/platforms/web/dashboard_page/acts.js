@@ -1,9 +1,9 @@
 // Admin actions: the same commands as in a chat, with the bot's answers shown below.
 
 import { drawBody } from "../../static/body.js";
-import { byId, make } from "../../static/dom.js";
+import { byId, make, newKey } from "../../static/dom.js";
+import { write } from "../../static/keyed.js";
 import { tell } from "../../static/texts.js";
-import { write } from "./nodes.js";
 
 const SHOWN = 4; // answers shown at once; all of them are also in the chat
 
@@ -16,8 +16,7 @@ export class Acts {
 
   /** Run a command with its values. `said` has the names for its description on the page. */
   perform(command, { values = {}, job = null, said = {} } = {}) {
-    const bytes = crypto.getRandomValues(new Uint8Array(16));
-    const key = [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+    const key = newKey();
     const given = Object.fromEntries(Object.entries(values).filter(([, value]) => value));
     this.begin(key, tell(`said.${command}`, said));
     this.live.send({ type: "submit", key, command, job, values: given });

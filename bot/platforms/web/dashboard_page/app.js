@@ -1,15 +1,16 @@
 // Assembles the operator's page: the live state, the last hours, people, and admin actions.
 
 import { byId } from "../../static/dom.js";
+import { keyed, write } from "../../static/keyed.js";
 import { language, speak, tell } from "../../static/texts.js";
+import { number } from "../../static/units.js";
 import { Acts } from "./acts.js";
 import { History } from "./history.js";
 import { HostGpu } from "./hosts.js";
 import { QueueRow, Preload, isQuiet } from "./queues.js";
-import { keyed, nameModels, write } from "./nodes.js";
+import { nameModels } from "./nodes.js";
 import { People } from "./people.js";
 import { Live } from "./socket.js";
-import { number } from "./units.js";
 
 const acts = new Acts();
 const people = new People(acts);

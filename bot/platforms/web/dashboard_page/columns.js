@@ -1,10 +1,11 @@
 // Column charts over time: each step has a pale column behind a strong one, such as p95 and median.
 
 import { make } from "../../static/dom.js";
+import { write } from "../../static/keyed.js";
 import { tell } from "../../static/texts.js";
+import { moment } from "../../static/units.js";
 import { Explorer, table } from "./explore.js";
-import { draw, write } from "./nodes.js";
-import { moment } from "./units.js";
+import { draw } from "./nodes.js";
 
 const HEIGHT = 64;
 const ROOM = 4; // space above the highest column

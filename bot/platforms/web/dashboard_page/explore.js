@@ -1,8 +1,9 @@
 // Explores a chart step by step, by pointer or arrow keys, and shows the text of each step.
 
 import { make } from "../../static/dom.js";
+import { write } from "../../static/keyed.js";
 import { tell } from "../../static/texts.js";
-import { draw, write } from "./nodes.js";
+import { draw } from "./nodes.js";
 
 const STEPS = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -10, PageUp: 10 };
 

@@ -1,11 +1,12 @@
 // The history of the last hour, day or week, refreshed while it is visible.
 
 import { byId, make } from "../../static/dom.js";
+import { keyed, write } from "../../static/keyed.js";
 import { tell } from "../../static/texts.js";
+import { duration, number, share } from "../../static/units.js";
 import { Columns } from "./columns.js";
-import { keyed, swatch, write } from "./nodes.js";
+import { swatch } from "./nodes.js";
 import { HostTime, KINDS, kindsOf, legend } from "./timeline.js";
-import { duration, number, share } from "./units.js";
 
 const SPANS = ["hour", "day", "week"];
 const REFRESH_MS = { hour: 10_000, day: 60_000, week: 300_000 };

@@ -2,10 +2,11 @@
 
 import { drawBody } from "../../static/body.js";
 import { make } from "../../static/dom.js";
+import { keyed, write, writeParts } from "../../static/keyed.js";
 import { moment, range } from "../../static/moments.js";
 import { tell } from "../../static/texts.js";
-import { button, hueOf, keyed, pin, swatch, write, writeParts } from "./nodes.js";
-import { share, size, when } from "./units.js";
+import { share, size, when } from "../../static/units.js";
+import { button, hueOf, pin, swatch } from "./nodes.js";
 
 let hostsMade = 0;
 const NARROWEST = 0.09; // of the bar; narrower pieces have no room for a name

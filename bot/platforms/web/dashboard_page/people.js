@@ -1,10 +1,11 @@
 // People: today's GPU time, open jobs and limits by person, and the newest admin actions.
 
 import { byId, make } from "../../static/dom.js";
+import { keyed, write, writeParts } from "../../static/keyed.js";
 import { moment } from "../../static/moments.js";
 import { tell } from "../../static/texts.js";
-import { button, keyed, write, writeParts } from "./nodes.js";
-import { duration, number, when } from "./units.js";
+import { duration, number, when } from "../../static/units.js";
+import { button } from "./nodes.js";
 
 const SHOWN = 10;
 const ACTS_SHOWN = 12;

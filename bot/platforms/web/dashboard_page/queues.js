@@ -2,10 +2,11 @@
 
 import { drawBody } from "../../static/body.js";
 import { byId, make } from "../../static/dom.js";
+import { keyed, write, writeParts } from "../../static/keyed.js";
 import { moment, range } from "../../static/moments.js";
 import { tell } from "../../static/texts.js";
 import { cancelButton } from "./hosts.js";
-import { button, hueOf, keyed, since, swatch, write, writeParts } from "./nodes.js";
+import { button, hueOf, since, swatch } from "./nodes.js";
 
 const DRAWN = 48; // figures per queue; more are shown as a number
 

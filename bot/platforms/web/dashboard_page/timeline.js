@@ -1,10 +1,11 @@
 // The timeline of a host: when it ran jobs, loaded models, was idle, rested, slept or was down.
 
 import { make } from "../../static/dom.js";
+import { write } from "../../static/keyed.js";
 import { tell } from "../../static/texts.js";
+import { between, duration, moment, number, share } from "../../static/units.js";
 import { Explorer, axis, table } from "./explore.js";
-import { draw, hueOf, swatch, write } from "./nodes.js";
-import { between, duration, moment, number, share } from "./units.js";
+import { draw, hueOf, swatch } from "./nodes.js";
 
 const HEIGHT = 44;
 const WHOLE = 0.95; // of a span, because the record ends with the last full minute

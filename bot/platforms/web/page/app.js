@@ -3,7 +3,7 @@
 import { Composer } from "./composer.js";
 import { Connection } from "./connection.js";
 import { Conversation } from "./conversation.js";
-import { byId, make } from "./dom.js";
+import { byId, make, newKey } from "./dom.js";
 import { FormDialog } from "./forms.js";
 import { Side } from "./side.js";
 import { language, say, speak } from "./texts.js";
@@ -40,7 +40,7 @@ const composer = new Composer({
 
 document.addEventListener("click", (event) => {
   const typed = event.target.closest?.("[data-typed]");
-  if (typed) composer.write(`${typed.dataset.typed} `);
+  if (typed) writeInChat(`${typed.dataset.typed} `);
 });
 
 const forms = new FormDialog(({ command, job }, values) =>
@@ -60,7 +60,10 @@ const connection = new Connection({
   messages: (message) => conversation.apply(message.entries, message),
   earlier: (message) => conversation.applyEarlier(message.entries, message.more),
   language: (message) => speak(message.language),
-  overview: (message) => showOverview(message.queues),
+  overview(message) {
+    showOverview(message.queues);
+    panels?.soon();
+  },
   form: (message) => forms.show(message),
   taken: free,
   refused(message, sent) {
@@ -77,24 +80,44 @@ function free(key) {
   presses.delete(key);
 }
 
-function newKey() {
-  // randomUUID exists only on secure pages, and a page on the local network is not one.
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
-}
-
 const sendingNote = () => (connection.open ? say("sending") : say("waiting"));
 
 // ---------------------------------------------------------------- the page around it
 
 const side = new Side();
 const views = new Views();
-const VIEWS = [["chat", say("view_chat"), () => {}]]; // a name, its label, and what to do when it is opened
+const VIEWS = [ // a name, its label, and what to do when it is opened
+  ["chat", say("view_chat"), () => {}],
+  ["models", say("view_models"), openPanel],
+  ["status", say("view_status"), openPanel],
+  ["history", say("view_history"), openPanel],
+  ["settings", say("view_settings"), openPanel],
+];
+let panels = null; // loaded with the first panel
 for (const [name, label, open] of VIEWS) {
-  views.add(name, open);
+  views.add(name, (rest) => open(rest, name, label));
   side.addView(name, label);
 }
 views.show();
+
+async function openPanel(_rest, name, label) {
+  const { Panels } = await import("./panels.js");
+  panels ??= new Panels({
+    shown: () => views.shown,
+    write: writeInChat,
+    run(command, job) {
+      connection.deliver({ type: "submit", key: newKey(), command, job, values: {} });
+      views.go("chat");
+    },
+  });
+  if (views.shown === name) panels.open(name, label);
+}
+
+/** Open the chat with a text in the composer. */
+function writeInChat(text) {
+  views.go("chat");
+  composer.write(text);
+}
 
 function showState(state) {
   const shown = byId("connection").dataset.state;
@@ -113,6 +136,7 @@ function showState(state) {
 /** Clear the conversation and show the sign-in form. */
 function signedOut() {
   conversation.clear();
+  panels?.clear();
   showOverview([]);
   byId("announce").textContent = "";
   showSignIn();

@@ -21,6 +21,13 @@ export function socketAddress(path) {
   return address.href;
 }
 
+/** Return a new random key for a call. */
+export function newKey() {
+  // randomUUID exists only on secure pages, and a page on the local network is not one.
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
 /** Announce a text to screen readers. */
 export function announce(text) {
   byId("announce").textContent = text.slice(0, 500);

@@ -6,7 +6,7 @@ export class Views {
   constructor() {
     this.opened = new Map(); // what to do when a view is opened, by its name
     this.shown = null;
-    addEventListener("hashchange", () => this.show());
+    addEventListener("hashchange", () => location.hash !== this.at && this.show());
   }
 
   /** Add a view: the elements with its name as `data-view`. `open(rest)` gets the hash after "NAME/". */
@@ -16,6 +16,7 @@ export class Views {
 
   /** Show the view that the address names, or the chat. */
   show() {
+    this.at = location.hash;
     const [asked, ...rest] = decodeURIComponent(location.hash.slice(1)).split("/");
     const name = this.opened.has(asked) ? asked : CHAT;
     for (const node of document.querySelectorAll("[data-view]")) node.hidden = node.dataset.view !== name;
@@ -27,10 +28,10 @@ export class Views {
     this.opened.get(name)?.(rest.join("/"));
   }
 
-  /** Go to a view, as a link to it does. */
+  /** Go to a view, as a link to it does. It is visible on return. */
   go(name, rest = "") {
     const hash = `#${name}${rest && `/${encodeURIComponent(rest)}`}`;
-    if (location.hash === hash) this.show();
-    else location.hash = hash;
+    if (location.hash !== hash) location.hash = hash;
+    this.show();
   }
 }

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from bot.core.arrivals import Arrival, Arrivals
 from bot.core.command import Command, Param, ParamKind, Topic
 from bot.core.content import Content
+from bot.core.panels import Panel
 from bot.core.platform import ChatPlatform, Invocation
 from bot.people.people import LanguageTold
 from bot.platforms.discord.platform import Discord
@@ -73,6 +74,9 @@ class RecordingHandler:
         self._called.set()
         if self.then is not None:
             await self.then(invocation)
+
+    async def panel(self, invocation: Invocation) -> Panel:
+        raise NotImplementedError
 
     async def language_of(self, user: str) -> str | None:
         return None

@@ -1,6 +1,6 @@
 // Formats sizes, durations, shares and times of day in the reader's locale.
 
-import { locale } from "../../static/texts.js";
+import { locale } from "./texts.js";
 
 const whole = new Intl.NumberFormat(locale, { maximumFractionDigits: 0 });
 const tenth = new Intl.NumberFormat(locale, { minimumFractionDigits: 1, maximumFractionDigits: 1 });

@@ -1,0 +1,100 @@
+// The panels: models, settings, status and history as views. Loaded when the first one is opened.
+
+import { announce, byId, make, newKey } from "./dom.js";
+import { write } from "./keyed.js";
+import { HistoryPanel } from "./panel-history.js";
+import { ModelsPanel } from "./panel-models.js";
+import { SettingsPanel } from "./panel-settings.js";
+import { StatusPanel } from "./panel-status.js";
+import { say } from "./texts.js";
+
+const REFRESH_MS = 4000;
+const SOON_MS = 300; // after a change, to catch several at once
+
+const KINDS = { models: ModelsPanel, settings: SettingsPanel, status: StatusPanel, history: HistoryPanel };
+
+export class Panels {
+  /**
+   * `on` has `shown()`, which returns the name of the view that is open, `write(line)`, which opens the
+   * chat with a line in the composer, and `run(command, job)`, which runs a command in the chat.
+   */
+  constructor(on) {
+    this.on = on;
+    this.panels = new Map();
+    document.addEventListener("visibilitychange", () => this.refresh());
+  }
+
+  /** Show a panel, and keep it up to date while it is the view that is open. */
+  open(name, title) {
+    if (!this.panels.has(name)) this.panels.set(name, this.build(name, title));
+    const { panel, heading } = this.panels.get(name);
+    panel.opened?.();
+    this.refresh();
+    heading.focus({ preventScroll: true });
+  }
+
+  build(name, title) {
+    const place = byId(name);
+    const heading = make("h2", { tabIndex: -1 }, title);
+    const trouble = make("p", { className: "panel-trouble", role: "status", hidden: true });
+    const panel = new KINDS[name]({ ...this.on, act, read: () => this.refresh(), soon: () => this.soon() });
+    place.replaceChildren(heading, trouble, panel.node);
+    return { panel, heading, trouble };
+  }
+
+  /** Read again shortly, because something has changed. */
+  soon() {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.refresh(), SOON_MS);
+  }
+
+  async refresh() {
+    clearTimeout(this.timer);
+    const name = this.on.shown();
+    const open = this.panels.get(name);
+    if (!open || document.hidden) return;
+    this.timer = setTimeout(() => this.refresh(), REFRESH_MS);
+    const address = open.panel.address?.() ?? `panels/${name}`;
+    const { data, refused } = await fetched(address);
+    if (this.panels.get(name) !== open || address !== (open.panel.address?.() ?? address)) return;
+    open.trouble.hidden = data !== null;
+    write(open.trouble, data === null ? refused || say("panel_trouble") : "");
+    if (data !== null) open.panel.draw(data);
+  }
+
+  /** Forget what was shown, because nobody is signed in. */
+  clear() {
+    clearTimeout(this.timer);
+    for (const name of this.panels.keys()) byId(name).replaceChildren();
+    this.panels.clear();
+  }
+}
+
+/** Return the data at an address; without it, perhaps the sentence with which it was refused. */
+async function fetched(address) {
+  try {
+    const answer = await fetch(address);
+    if (answer.ok) return { data: await answer.json() };
+    const told = answer.status === 403 ? await answer.json() : {};
+    return { data: null, refused: told.refused?.map((part) => part.text ?? "").join("") };
+  } catch {
+    return { data: null };
+  }
+}
+
+/** Run a command and return its answer: a `body`, and whether it was `refused`. */
+async function act(command, { values = {}, job = null }) {
+  try {
+    const answer = await fetch("panels/act", {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({ type: "submit", key: newKey(), command, job, values }),
+    });
+    if (!answer.ok) throw new Error(String(answer.status));
+    return await answer.json();
+  } catch {
+    const text = say("panel_failed");
+    announce(text);
+    return { body: [{ kind: "text", text }], refused: true };
+  }
+}
