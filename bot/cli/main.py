@@ -73,7 +73,15 @@ def _demo(arguments: argparse.Namespace) -> int:
 def _init(arguments: argparse.Namespace) -> int:
     from bot.cli.init import command  # noqa: PLC0415  # as above
 
-    return command.main(arguments, _checked)
+    return command.main(arguments, _checked, _started)
+
+
+def _started(config: Path, page: str) -> int:
+    """Run the bot, and open its page once it is served."""
+    from bot.cli.init import browser  # noqa: PLC0415  # as above
+
+    with browser.opening(page):
+        return _run(parser().parse_args(["run", "-c", str(config)]))
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -242,7 +242,7 @@ class Catalog:
         """Return the capable model that a word is a short name of, or almost a name or an alias.
 
         Returns None if the word is a model's name or its plural, or if either is too short to
-        compare.
+        compare. Few people mistype a first letter, so "what" is not compared with "chat".
         """
         word = word.casefold()
         fits = self._others.get(as_written(word), ())
@@ -253,6 +253,7 @@ class Catalog:
             for known, model in self._by_word.items()
             if len(known) > LEAST_MISSPELT
             and known != word.removesuffix("s")
+            and known[0] == word[0]
             and capability in model.capabilities
         ]
         able = [name for name in fits if capability in self.models[name].capabilities]

@@ -1,15 +1,15 @@
 """The platform of `usher demo --say`: sends its lines and shows their results.
 
-A terminal shows each message in its place, in its latest state. Other outputs receive every
-distinct state in order, except answers that are still growing. Results are saved if an output
-folder is named.
+A terminal shows each message in its place, in its latest state. Other outputs receive the first and
+the last state of each message. Results are saved if an output folder is named.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 from rich.console import Group
 from rich.live import Live
@@ -21,13 +21,18 @@ from bot.core.content import Content
 from bot.core.platform import ChatLimits, CommandHandler, Invocation, MessageRef
 from bot.platforms.web.renderer import split_command
 from bot.texts.catalogue import dated, plain
-from bot.texts.status import CURSOR
 
 _CHAT = "you"
 _USER = "demo:you"
 
-Show = Callable[[str, str], None]
-"""Shows the state of a named item. Raises `OSError` if nobody reads any more."""
+CANCEL = "cancel"  # the command of a button that only messages of open jobs have
+
+
+class Show(Protocol):
+    """Shows the state of a named item; it is `passing` if another will follow."""
+
+    def __call__(self, name: str, state: str, *, passing: bool = False) -> None:
+        """Show a state. Raises `OSError` if nobody reads any more."""
 
 
 @contextmanager
@@ -35,12 +40,12 @@ def display() -> Iterator[Show]:
     """Yield a function that shows states: in place on a terminal, otherwise one after another."""
     out = console()
     if not out.is_interactive:
-        yield _print
+        yield _Printer()
         return
     states: dict[str, Text] = {}
     with Live(console=out, auto_refresh=False) as live:
 
-        def show(name: str, state: str) -> None:
+        def show(name: str, state: str, *, passing: bool = False) -> None:  # noqa: ARG001  # all are
             states[name] = Text(harmless(state))
             live.update(Cropped(Group(*states.values()), latest=True), refresh=True)
 
@@ -50,8 +55,16 @@ def display() -> Iterator[Show]:
             live.update(Group(*states.values()))
 
 
-def _print(_: str, state: str) -> None:
-    if not state.endswith(CURSOR):  # otherwise each state would repeat the answer so far
+class _Printer:
+    """Prints the first state of each item, and then those that no other will follow."""
+
+    def __init__(self) -> None:
+        self._begun: set[str] = set()
+
+    def __call__(self, name: str, state: str, *, passing: bool = False) -> None:
+        if passing and name in self._begun:
+            return
+        self._begun.add(name)
         print(harmless(state), flush=True)
 
 
@@ -137,11 +150,13 @@ class Transcript:
         if self._last.get(ref.message) == text:
             return
         self._last[ref.message] = text
-        self._tell(ref.message, f"[{ref.message}] " + text.replace("\n", "\n    "))
+        passing = any(button.command == CANCEL for row in content.buttons for button in row)
+        state = f"[{ref.message}] " + text.replace("\n", "\n    ")
+        self._tell(ref.message, state, passing=passing)
 
-    def _tell(self, name: str, state: str) -> None:
+    def _tell(self, name: str, state: str, *, passing: bool = False) -> None:
         try:
-            self._show(name, state)
+            self._show(name, state, passing=passing)
         except OSError:  # for example `| head`: the reader has stopped reading
             self.unread.set()
 

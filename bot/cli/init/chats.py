@@ -44,6 +44,11 @@ class PagePlan:
     token: str | None = None
 
     @property
+    def address(self) -> str:
+        """The address to open in a browser, without the token."""
+        return self.url or f"http://localhost:{self.port}/"
+
+    @property
     def direct(self) -> bool:
         """Whether it is reached without a proxy: an http address with a port is the page's own."""
         parts = urlsplit(self.url or "")

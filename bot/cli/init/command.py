@@ -139,6 +139,9 @@ STOPPED = 130  # the shells' status for a program ended by Ctrl-C
 Check = Callable[[Config], int]
 """Tries a configuration, prints what it finds, and returns the exit status."""
 
+Start = Callable[[Path, str], int]
+"""Runs Usher with a configuration, opens its page at an address, and returns the exit status."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InitOptions:
@@ -151,14 +154,14 @@ class InitOptions:
     url: str | None = None
 
 
-def main(arguments: argparse.Namespace, check: Check) -> int:
+def main(arguments: argparse.Namespace, check: Check, start: Start) -> int:
     """Run the command. Failures are reported in one sentence."""
     if not arguments.yes and not sys.stdin.isatty():
         print("There is no terminal for questions: use --yes to ask none.", file=sys.stderr)
         return UNUSABLE
     try:
         terminal = NoQuestions() if arguments.yes else Keyboard()
-        return init(_options(arguments), terminal, check)
+        return init(_options(arguments), terminal, check, start)
     except InitFailed as error:
         print(logs.harmless(str(error)), file=sys.stderr)
         return UNUSABLE
@@ -184,9 +187,10 @@ def init(
     options: InitOptions,
     terminal: Terminal,
     check: Check,
+    start: Start,
     environ: Mapping[str, str] = os.environ,
 ) -> int:
-    """Run the command and return the exit status of the final check.
+    """Run the command and return the exit status of the final check, or of the bot it started.
 
     Raises `InitFailed`; then nothing was written.
     """
@@ -201,10 +205,15 @@ def init(
     service = unit.plan(wanted, config)
     kept = _write(config, made, service, terminal)
     terminal.tell()
-    status = check(load(config, {**environ, **_unsaved(made, kept)}))
+    unsaved = _unsaved(made, kept)
+    status = check(load(config, {**environ, **unsaved}))
     if made.page.url is not None:
         terminal.tell(f"Sign in at {made.page.url} with the page's token, {tokens.TOKEN}.")
     _tell_next(options.config, service, terminal, works=status == 0)
+    can_start = terminal.asks and status == 0 and service is None and unsaved.keys() <= given.keys()
+    if can_start and agreed(terminal, "Start Usher now and open its page?", usual=True):
+        terminal.tell(f"The page is at {made.page.address}; Ctrl-C stops Usher.")
+        return start(options.config, made.page.address)
     return status
 
 

@@ -91,6 +91,7 @@ def test_a_transcript_shows_each_line_its_answers_and_saves_the_images(tmp_path:
     assert "\n[1] cat\n    sdxl · " in done.stdout
     assert done.stdout.count("no language model was used") == 1, "an answer is printed once"
     assert "▌" not in done.stdout
+    assert done.stdout.count("\n[1] ") == 2, "its first and its last state"
     assert "There's no command /nonsense." in done.stdout
     assert "--steps must be between 1 and 150." in done.stdout
     (image,) = tmp_path.glob("1-*.png")
@@ -128,7 +129,9 @@ def test_a_place_where_nothing_can_be_saved_is_told_before_the_start(
 def test_a_file_that_cannot_be_saved_is_told(tmp_path: Path) -> None:
     """A full disk would look like success."""
     shown: list[str] = []
-    transcript = Transcript((), out=tmp_path / "gone", show=lambda _, state: shown.append(state))
+    transcript = Transcript(
+        (), out=tmp_path / "gone", show=lambda _, state, *, passing=False: shown.append(state)
+    )
     ref = MessageRef(platform="demo", chat="you", message="1")
     content = Content(files=(File(name="cat.png", mime="image/png", data=b"x"),))
     asyncio.run(transcript.edit(ref, content))

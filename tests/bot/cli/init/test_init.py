@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shutil
+import socket
 import stat
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from backends.hardware.gpu_memory import SYSTEM
 from bot.app import process
 from bot.cli import check
 from bot.cli import main as cli
-from bot.cli.init import chats, command, scan, systemd
+from bot.cli.init import browser, chats, command, scan, systemd
 from bot.cli.init import hosts as gpu
 from bot.cli.init.command import InitOptions
 from bot.cli.init.terminal import InitFailed, NoQuestions, Terminal
@@ -35,6 +36,7 @@ NO_ANSWERS = {
     "Telegram bot token": "",
     "reach the page": "",
     "systemd unit": "",
+    "Start Usher now": "no",
 }
 
 
@@ -69,9 +71,10 @@ async def run_init(
     environ: Mapping[str, str] | None = None,
     unit_kind: str | None = None,
     url: str | None = None,
+    start: command.Start = lambda _config, _page: 99,
 ) -> int:
     options = InitOptions(config=config, servers=tuple(servers), unit=unit_kind, url=url)
-    return await asyncio.to_thread(command.init, options, terminal, checked, environ or {})
+    return await asyncio.to_thread(command.init, options, terminal, checked, start, environ or {})
 
 
 def checked(config: Config) -> int:
@@ -166,6 +169,45 @@ async def test_the_configuration_is_as_short_as_it_can_be(
     ]
     assert not (tmp_path / "usher.env").exists()
     assert f"{studio.url}  LM Studio (0.4 or newer), 2 models: alpha, beta" in terminal.shown
+
+
+async def test_it_ends_by_starting_usher_and_opening_its_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A newcomer would have to find the next command and an address in the output."""
+    started: list[tuple[Path, str]] = []
+
+    def start(config: Path, page: str) -> int:
+        started.append((config, page))
+        return 0
+
+    async with serving("lmstudio") as studio:
+        usually(monkeypatch, studio.port)
+        answers = {**NO_ANSWERS, "Memory of the GPU": "24GB", "Start Usher now": ""}
+        config = tmp_path / "config.yaml"
+        assert await run_init(config, ScriptedTerminal(answers), start=start) == 0
+        web = load(config, {}).chats.web
+        assert web is not None
+        assert started == [(config, f"http://localhost:{web.port}/")]
+        assert await run_init(tmp_path / "other.yaml", NoQuestions(), start=start) == 0
+        assert len(started) == 1, "nobody was there to say no"
+
+
+async def test_a_page_is_opened_once_it_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The browser would show an error, because the bot needs a moment to start."""
+    opened = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(
+        "webbrowser.open", lambda _page: loop.call_soon_threadsafe(opened.set) and True
+    )
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        with browser.opening(f"http://127.0.0.1:{port}/"):
+            assert not opened.is_set()
+            taken.listen()
+            await opened.wait()
+        taken.accept()[0].close()
 
 
 async def test_without_any_server_it_writes_what_check_explains(tmp_path: Path) -> None:

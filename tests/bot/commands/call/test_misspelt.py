@@ -17,7 +17,7 @@ def shown_of(*lines: str) -> list[list[str]]:
     models = [
         image_model("sdxl", vram_mb=7000),
         image_model("flux", vram_mb=9000, aliases=("flux-schnell",)),
-        replace(image_model("llama", vram_mb=4000), capabilities=TALKS),
+        replace(image_model("llama", vram_mb=4000, aliases=("chat",)), capabilities=TALKS),
     ]
 
     async def play() -> list[list[str]]:
@@ -57,6 +57,7 @@ def test_ordinary_words_are_taken_as_they_are() -> None:
         "/ask llamas or alpacas?",
         "/image --model flux flx cat",
         "/image " + "flux" * 20,
+        "/ask what is a fox?",  # the text model's alias is "chat"
     ]
     for typed in cases:
         ((*texts,),) = shown_of(typed)
