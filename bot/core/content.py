@@ -135,6 +135,7 @@ class Content:
     - `voice`: the only file is an answer read aloud, which a platform may show as a voice message.
     - `awaits`: a reply to this message is expected, so a platform may open the reader's keyboard for it.
     - `secret`: a platform whose messages the bot keeps itself shows the content once and stores nothing.
+    - `waits`: it is the status of an open job, which a platform may show as a card.
     - `refused`: it says why a call was not carried out.
     """
 
@@ -146,6 +147,7 @@ class Content:
     voice: bool = False
     awaits: bool = False
     secret: bool = False
+    waits: bool = False
     refused: bool = field(default=False, compare=False)
 
 

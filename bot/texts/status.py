@@ -115,7 +115,8 @@ def running(
     if job.attempt > 1:
         body += say(language, "status.attempt", attempt=job.attempt)
     shown = (progress.preview,) if previews and progress and progress.preview else ()
-    return Content(body=join(body), files=shown, buttons=results.while_open(job, language))
+    rows = results.while_open(job, language)
+    return Content(body=join(body), files=shown, buttons=rows, waits=True)
 
 
 def _advance(progress: Progress | None, language: str) -> Body:
@@ -143,7 +144,7 @@ def open_message(
     if standing.job.state is JobState.PROCESSING:
         return running(standing, progress, language, previews=previews)
     rows = results.while_open(standing.job, language)
-    return Content(body=waiting(standing, language, rarely=rarely), buttons=rows)
+    return Content(body=waiting(standing, language, rarely=rarely), buttons=rows, waits=True)
 
 
 def failed(job: Job, language: str, written: str = "") -> Content:

@@ -113,7 +113,8 @@ class ShownMessage(Record):
     """The content of a message, as sent to the page and stored in the database (as JSON).
 
     `quiet` marks an answer that other platforms would show only to the caller. `reply_to` is the
-    message it answers. `spoiler` hides the images until the reader reveals them.
+    message it answers. `spoiler` hides the images until the reader reveals them. `waits` marks the
+    status of an open job.
     """
 
     author: Literal["person", "usher"]
@@ -123,6 +124,7 @@ class ShownMessage(Record):
     quiet: bool = False
     reply_to: str | None = None
     spoiler: bool = False
+    waits: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -82,6 +82,7 @@ def shown_of(
         quiet=quiet,
         reply_to=reply_to,
         spoiler=content.spoiler,
+        waits=content.waits,
     )
 
 

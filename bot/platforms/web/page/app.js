@@ -7,6 +7,7 @@ import { byId, make, newKey } from "./dom.js";
 import { FormDialog } from "./forms.js";
 import { Side } from "./side.js";
 import { language, say, speak } from "./texts.js";
+import { toast } from "./toast.js";
 import { Views } from "./views.js";
 
 const STARTS = ["image", "ask", "describe", "models", "queue", "help"]; // useful for new people
@@ -63,15 +64,16 @@ const connection = new Connection({
   overview(message) {
     showOverview(message.queues);
     panels?.soon();
+    conversation.overview(message.queues);
   },
   form: (message) => forms.show(message),
   taken: free,
   refused(message, sent) {
     const reason = say(`refused.${message.reason}`);
     free(message.key);
-    if (sent?.type !== "say") composer.notice(reason);
+    if (sent?.type !== "say") toast(reason);
     else if (message.reason === "too-fast") conversation.pendingNote(lineId(sent.key), reason);
-    else conversation.failed(lineId(sent.key), reason, sent.text);
+    else conversation.failed(lineId(sent.key), reason);
   },
 });
 

@@ -73,7 +73,7 @@ function blockNodes(block, afterMarkdown, copies) {
   return nodes;
 }
 
-function partNodes(part, afterMarkdown, copies) {
+export function partNodes(part, afterMarkdown, copies) {
   switch (part.kind) {
     case "moment": return [moment(part)];
     case "period": return [period(part)];
@@ -107,6 +107,9 @@ export function markdownText(body) {
 export function bodyText(body) {
   return body.map(partText).join("");
 }
+
+/** Return the start of a message's text on one line, to name it by. */
+export const shortText = (shown) => bodyText(shown.body).replace(/\s+/g, " ").slice(0, 80) || say("image");
 
 function partText(part) {
   if (part.kind === "moment") return clockText(part.at, part.before);

@@ -1,17 +1,19 @@
-// The messages on the page. Each message is one element that is updated in place. Only changed parts
-// are replaced, so nothing flickers, and focus, selection and scroll position stay.
+// The messages of a chat in the order of their places. Only those around the reader are in the document,
+// and what changed is drawn at most once a frame, so neither a long history nor a fast stream slows the page.
 
-import { bodyText, drawBody, hasMarkdown, markdownText } from "./body.js";
-import { announce, byId, make } from "./dom.js";
+import { bodyText } from "./body.js";
+import { announce, byId } from "./dom.js";
+import { isImage, Large } from "./images.js";
 import { MessageKeys } from "./keys.js";
-import { copyText } from "./markdown.js";
-import { clockText, fullText } from "./moments.js";
-import { isPast, placeShowButtons } from "./past.js";
-import { fileNode, isImage, Large, letGo, swapWhenLoaded } from "./images.js";
+import { Message } from "./message.js";
 import { say } from "./texts.js";
+import { spoken } from "./waiting.js";
 
 const NEAR_END_PX = 80;
 const SETTLED_MS = 1500; // a text unchanged for this long is announced; running progress is not
+const WINDOW = 200; // messages in the document
+const STEP = 60; // by which they change while the reader scrolls
+const REACH = 1.5; // screens that lie ready above and below
 
 export class Conversation {
   /** `on` has `press(message, button)`, `reply(message, text)`, `edit(text)`, `earlier(place)`. */
@@ -19,8 +21,12 @@ export class Conversation {
     this.on = on;
     this.list = byId("messages");
     this.scroll = byId("scroll");
-    this.views = new Map(); // by message id: { entry, node, … }
+    this.items = new Map(); // by message id: { entry, view, … }; `view` while it is in the document
+    this.order = []; // the items by place; those not confirmed yet come last
+    this.from = this.to = 0; // the part of `order` in the document
+    this.changed = new Set(); // items to draw
     this.first = Infinity; // the place of the earliest message without gaps after it
+    this.queues = [];
     this.unread = 0;
     this.large = new Large();
     this.keys = new MessageKeys(this.list);
@@ -29,10 +35,9 @@ export class Conversation {
     byId("earlier").addEventListener("click", () => this.on.earlier(this.first));
     byId("to-end").textContent = say("to_end");
     byId("to-end").addEventListener("click", () => this.toEnd());
-    // Images and streamed text grow after they are added: stay at the end if it was visible.
-    const resized = new ResizeObserver(() => this.followsEnd() && this.toEnd());
-    resized.observe(this.list);
-    resized.observe(this.scroll); // the text field below shares its height
+    const sizes = new ResizeObserver(() => this.resized());
+    sizes.observe(this.list);
+    sizes.observe(this.scroll); // the text field below shares its height
     this.scroll.addEventListener("scroll", () => this.scrolled(), { passive: true });
     this.stick = true; // stay at the end until the reader scrolls up
     this.top = this.furthest = 0; // the last scroll position, and its maximum
@@ -42,235 +47,232 @@ export class Conversation {
   // ---------------------------------------------------------------- what comes in
 
   clear() {
-    for (const [id, view] of this.views) {
-      if (view.entry.pending) continue; // not confirmed yet, so not in the log
-      view.node.remove();
-      this.views.delete(id);
-    }
+    for (const item of [...this.order]) if (!item.entry.pending) this.take(item); // others are not in the log yet
     this.first = Infinity;
+    this.asked = this.more = null;
+    this.soon();
   }
 
   apply(entries, { fresh, more }) {
-    const follow = this.followsEnd(); // before any change, because the scroll event comes later
     if (fresh) {
       this.clear();
-      byId("earlier").hidden = !more;
+      this.more = more;
     }
     // Entries arrive in the order of their changes, so the first message may come last.
     if (this.first === Infinity) this.first = Math.min(Infinity, ...entries.map((entry) => entry.place));
     for (const entry of entries) this.applyOne(entry, fresh);
-    this.showEmpty();
-    if (follow) this.toEnd();
   }
 
   applyEarlier(entries, more) {
-    const height = this.scroll.scrollHeight;
     this.first = Math.min(this.first, ...entries.map((entry) => entry.place));
+    this.more = more;
     for (const entry of entries) this.applyOne(entry, true);
-    byId("earlier").hidden = !more;
-    this.scroll.scrollTop += this.scroll.scrollHeight - height; // keep the visible messages in place
+    this.to = Math.min(this.to, this.from + WINDOW);
+    this.soon();
   }
 
   applyOne(entry, old) {
     if (entry.place < this.first) return; // will be loaded with "earlier"
-    const view = this.views.get(entry.message);
-    if (view && !view.entry.pending && view.entry.number >= entry.number) return;
+    const item = this.items.get(entry.message);
+    if (item && !item.entry.pending && item.entry.number >= entry.number) return;
     if (!entry.shown) return this.remove(entry.message);
-    const shown = view ?? this.addView(entry.message);
-    shown.node.classList.remove("pending", "failed");
-    this.show(shown, entry);
-    this.place(shown);
-    if (!old) this.notice(shown, !view);
+    const shown = this.put(entry);
+    if (!old) this.notice(shown, !item);
   }
 
   /** Show a message the person has just sent, before the server has it. */
   pending(message, text, images, note) {
-    const view = this.views.get(message) ?? this.addView(message);
     const shown = { author: "person", body: [{ kind: "text", text }], files: [], buttons: [] };
-    this.show(view, { message, place: Infinity, number: -1, at: Date.now() / 1000, shown, pending: true });
-    view.node.classList.add("pending");
-    view.files.replaceChildren(...images.map((url) => make("img", { src: url, alt: "", className: "sent" })));
-    view.meta.textContent = note;
-    this.place(view);
-    this.showEmpty();
+    this.put({ message, place: Infinity, number: -1, at: Date.now() / 1000, shown, pending: { text, images, note } });
     this.toEnd();
   }
 
   pendingNote(message, note) {
-    const view = this.views.get(message);
-    if (view?.entry.pending) view.meta.textContent = note;
+    const { entry } = this.items.get(message) ?? {};
+    if (entry?.pending) this.put({ ...entry, pending: { ...entry.pending, note } });
   }
 
   /** Mark a message as refused, and offer to edit it again. */
-  failed(message, reason, text) {
-    const view = this.views.get(message);
-    if (!view?.entry.pending) return;
-    view.node.classList.add("failed");
-    const again = make("button", { type: "button", className: "plain", textContent: say("edit_again") });
-    again.addEventListener("click", () => {
-      this.remove(message);
-      this.on.edit(text);
-    });
-    view.meta.replaceChildren(`${say("not_sent")} ${reason} `, again);
+  failed(message, reason) {
+    const { entry } = this.items.get(message) ?? {};
+    if (!entry?.pending) return;
+    this.put({ ...entry, pending: { ...entry.pending, note: reason, failed: true } });
     announce(`${say("not_sent")} ${reason}`);
   }
 
   remove(message) {
-    const view = this.views.get(message);
-    if (!view) return;
-    clearTimeout(view.settle);
-    view.node.remove();
-    this.views.delete(message);
-    this.showEmpty();
+    const item = this.items.get(message);
+    if (item) this.take(item);
+    this.soon();
+  }
+
+  /** Show what the models' queues do on the cards of waiting jobs. */
+  overview(queues) {
+    this.queues = queues;
+    for (const item of this.order) if (item.entry.shown.waits) this.changed.add(item);
+    this.soon();
   }
 
   /** Return the texts the person has sent, oldest first. */
   lines() {
-    return [...this.list.children]
-      .map((node) => this.views.get(node.dataset.message)?.entry.shown)
-      .filter((shown) => shown?.author === "person")
+    return this.order
+      .map((item) => item.entry.shown)
+      .filter((shown) => shown.author === "person")
       .map((shown) => bodyText(shown.body))
       .filter(Boolean);
   }
 
   /** Enable the buttons of a message again once a press was answered or refused. */
   freeButtons(message) {
-    for (const button of this.views.get(message)?.node.querySelectorAll(".button") ?? []) {
-      button.removeAttribute("aria-busy");
+    for (const node of this.items.get(message)?.view?.node.querySelectorAll("[aria-busy]") ?? []) {
+      node.removeAttribute("aria-busy");
     }
   }
 
-  // ---------------------------------------------------------------- one message
+  // ---------------------------------------------------------------- the order, and the part that is drawn
 
-  addView(message) {
-    const quote = make("button", { type: "button", className: "plain quote", hidden: true });
-    const body = make("div", { className: "body" });
-    const files = make("div", { className: "files", hidden: true });
-    const buttons = make("div", { className: "buttons", hidden: true });
-    const meta = make("p", { className: "meta" });
-    const node = make("li", { className: "message", tabIndex: 0, "data-message": message },
-      make("div", { className: "bubble" }, quote, body, files, buttons), meta);
-    const view = { node, quote, body, files, buttons, meta, entry: { place: Infinity }, drawn: {} };
-    quote.addEventListener("click", () => this.goTo(view.entry.shown.reply_to));
-    this.views.set(message, view);
-    return view;
+  /** Add or change a message, and draw it soon. */
+  put(entry) {
+    const item = this.items.get(entry.message) ?? { entry: {} };
+    const moved = item.entry.place !== entry.place;
+    if (moved && this.items.has(entry.message)) this.lift(item);
+    item.entry = entry;
+    this.items.set(entry.message, item);
+    if (moved) this.insert(item);
+    this.changed.add(item);
+    this.soon();
+    return item;
   }
 
-  show(view, entry) {
-    view.entry = entry;
-    const { shown } = entry;
-    view.node.classList.toggle("mine", shown.author === "person");
-    view.node.classList.toggle("quiet", Boolean(shown.quiet));
-    const sections = {
-      quote: [shown.reply_to, () => this.drawQuote(view, shown.reply_to)],
-      body: [shown.body, () => drawBody(view.body, shown.body, shown.author === "usher")],
-      files: [[shown.files, shown.spoiler], () => this.drawFiles(view, shown)],
-      buttons: [[shown.buttons, isPast(shown.body) && shown.body], () => this.drawButtons(view, entry)],
-      meta: [[entry.at, entry.pending, hasMarkdown(shown)], () => this.drawMeta(view, entry)],
-    };
-    for (const [name, [value, draw]] of Object.entries(sections)) {
-      const key = JSON.stringify(value ?? null);
-      if (view.drawn[name] !== key || entry.pending) draw();
-      view.drawn[name] = entry.pending ? undefined : key;
+  insert(item) {
+    let at = this.order.length;
+    while (at > 0 && this.order[at - 1].entry.place > item.entry.place) at -= 1;
+    const before = at < this.from;
+    const last = at === this.order.length && at === this.to && at - this.from < WINDOW + STEP;
+    this.order.splice(at, 0, item);
+    if (before) this.from += 1;
+    if (before || at < this.to || last) this.to += 1;
+  }
+
+  /** Take an item out of the order. */
+  lift(item) {
+    const at = this.order.indexOf(item);
+    this.order.splice(at, 1);
+    if (at < this.from) this.from -= 1;
+    if (at < this.to) this.to -= 1;
+  }
+
+  /** Take an item out of the conversation. */
+  take(item) {
+    this.lift(item);
+    clearTimeout(item.settle);
+    item.view?.node.remove();
+    item.view = null;
+    this.changed.delete(item);
+    this.items.delete(item.entry.message);
+  }
+
+  /** Draw what has changed before the next frame. */
+  soon() {
+    if (this.due) return;
+    this.due = true;
+    const draw = () => this.due && this.draw();
+    if (document.hidden) setTimeout(draw); // there are no frames
+    else requestAnimationFrame(draw);
+  }
+
+  draw(follow = this.followsEnd()) {
+    this.due = false;
+    if (follow) this.show(this.order.length - WINDOW);
+    const mark = follow ? null : this.landmark();
+    this.drawWindow();
+    byId("earlier").hidden = !this.more || this.from > 0;
+    byId("empty").hidden = this.order.length > 0;
+    if (follow) return this.scrollToEnd();
+    if (mark?.node.isConnected) this.scroll.scrollTop += mark.node.getBoundingClientRect().top - mark.top;
+    this.followsEnd();
+  }
+
+  /** Choose the part of the order that is in the document. */
+  show(from) {
+    this.from = Math.max(0, Math.min(from, this.order.length - WINDOW));
+    this.to = Math.min(this.order.length, this.from + WINDOW);
+  }
+
+  drawWindow() {
+    const drawn = new Set(this.order.slice(this.from, this.to));
+    for (const node of [...this.list.children]) {
+      const item = this.items.get(node.dataset.message);
+      if (drawn.has(item)) continue;
+      node.remove();
+      if (item) item.view = null;
     }
-    const author = shown.author === "person" ? say("you") : "Usher";
-    view.node.setAttribute("aria-label", `${author}: ${shortText(shown)}`);
+    let next = this.list.firstElementChild;
+    for (const item of drawn) {
+      const fresh = !item.view;
+      if (fresh) item.view = new Message(item.entry.message, this.offers);
+      if (fresh || this.changed.has(item)) this.drawItem(item);
+      if (item.view.node === next) next = next.nextElementSibling;
+      else this.list.insertBefore(item.view.node, next);
+    }
+    this.changed.clear();
+  }
+
+  drawItem({ view, entry }) {
+    view.show(entry);
     this.keys.drawn(view.node);
   }
 
-  drawQuote(view, message) {
-    const answered = message && this.views.get(message);
-    view.quote.hidden = !answered;
-    if (answered) view.quote.textContent = `↰ ${shortText(answered.entry.shown)}`;
-  }
-
-  drawFiles(view, shown) {
-    const { files, spoiler } = shown;
-    const old = new Map([...view.files.children].map((node) => [node.dataset.file, node]));
-    const images = files.filter(isImage);
-    const seen = [...old.values()].some((node) => node.matches(".image:not(.spoiler)")); // a preview was already visible
-    const hidden = spoiler && !seen;
-    view.files.hidden = files.length === 0;
-    view.files.classList.toggle("several", images.length > 1);
-    for (const node of [...old.values(), view.files.coming]) {
-      if (node && !files.some((file) => file.id === node.dataset.file)) letGo(node);
+  /** Return the first visible message and where it is, to keep it there. */
+  landmark() {
+    const { top: edge } = this.scroll.getBoundingClientRect();
+    for (const node of this.list.children) {
+      const { top, bottom } = node.getBoundingClientRect();
+      if (bottom > edge) return { node, top };
     }
-    view.files.coming = null;
-    const nodes = files.map((file, at) =>
-      old.get(file.id) ?? fileNode(file, (id) => this.enlarge(view, id), hidden, told(shown, at)));
-    if (images.length > 1) images.forEach((file, at) => { nodes[files.indexOf(file)].dataset.number = at + 1; });
-    if (images.length === 1 && files.length === 1) swapWhenLoaded(view.files, nodes[0]);
-    else view.files.replaceChildren(...nodes);
+    return null;
   }
 
-  enlarge(view, file) {
-    this.large.show(view.entry.shown.files.filter(isImage), file);
+  /** Return what a message offers, and what it needs of the others. */
+  get offers() {
+    return {
+      press: (message, button) => this.on.press(message, button),
+      reply: (message, text) => this.on.reply(message, text),
+      edit: (message, text) => {
+        this.remove(message);
+        this.on.edit(text);
+      },
+      enlarge: (shown, file) => this.enlarge(shown, file),
+      goTo: (message) => this.goTo(message),
+      quoted: (message) => this.items.get(message)?.entry.shown,
+      queues: () => this.queues,
+    };
   }
 
-  drawButtons(view, entry) {
-    const had = view.buttons.contains(document.activeElement);
-    const draw = (button) => this.buttonNode(button, entry.message);
-    const rows = placeShowButtons(view.body, entry.shown.buttons, draw).map((row) =>
-      make("div", { className: "button-row" }, ...row.map(draw)));
-    view.buttons.replaceChildren(...rows);
-    view.buttons.hidden = rows.length === 0;
-    if (had) (view.buttons.querySelector("button") ?? view.node).focus({ preventScroll: true });
-  }
-
-  buttonNode(button, message) {
-    const node = make("button", { type: "button", className: button.danger ? "button danger" : "button" },
-      ...labelNodes(button.label));
-    if (button.hint) {
-      node.title = button.hint;
-      node.setAttribute("aria-label", button.hint);
-    }
-    node.addEventListener("click", () => {
-      if (node.getAttribute("aria-busy")) return;
-      node.setAttribute("aria-busy", "true");
-      this.on.press(message, button);
-    });
-    return node;
-  }
-
-  drawMeta(view, entry) {
-    const { shown } = entry;
-    const at = make("time", { title: fullText(entry.at), dateTime: new Date(entry.at * 1000).toISOString() }, clockText(entry.at));
-    view.meta.replaceChildren(at);
-    if (shown.author !== "usher" || shown.quiet) return;
-    const reply = make("button", { type: "button", className: "plain", textContent: say("reply") });
-    reply.addEventListener("click", () => this.on.reply(entry.message, shortText(view.entry.shown)));
-    view.meta.append(reply);
-    if (!hasMarkdown(shown)) return;
-    const copy = make("button", { type: "button", className: "plain", textContent: say("copy") });
-    copy.addEventListener("click", () => copyText(markdownText(view.entry.shown.body), copy));
-    view.meta.append(copy);
-  }
-
-  /** Move a message to its place; unconfirmed messages stay last. */
-  place(view) {
-    const { place } = view.entry;
-    let before = this.list.lastElementChild;
-    while (before && (before === view.node || this.views.get(before.dataset.message).entry.place > place)) {
-      before = before.previousElementSibling;
-    }
-    const next = before ? before.nextElementSibling : this.list.firstElementChild;
-    if (next !== view.node && !(view.node.isConnected && view.node.nextElementSibling === next)) {
-      this.list.insertBefore(view.node, next);
-    }
+  enlarge(shown, file) {
+    this.large.show(shown.files.filter(isImage), file);
   }
 
   // ---------------------------------------------------------------- the reader
 
-  notice(view, isNew) {
-    const { shown } = view.entry;
+  notice(item, isNew) {
+    const { shown } = item.entry;
     if (shown.author !== "usher") return;
-    clearTimeout(view.settle);
-    view.settle = setTimeout(() => announce(bodyText(view.entry.shown.body)), SETTLED_MS);
+    clearTimeout(item.settle);
+    item.settle = setTimeout(() => this.tell(item), SETTLED_MS);
     if (isNew && !this.stick) byId("to-end").hidden = false;
     if (document.hidden || !document.hasFocus()) {
       this.unread += isNew || shown.files.length > 0 ? 1 : 0;
       document.title = this.unread ? "● Usher" : "Usher";
     }
+  }
+
+  /** Announce a message, unless its words were announced before. */
+  tell(item) {
+    const { shown } = item.entry;
+    const text = shown.waits ? spoken(shown.body) : bodyText(shown.body);
+    if (text !== item.told) announce(text);
+    item.told = text;
   }
 
   seen() {
@@ -283,11 +285,30 @@ export class Conversation {
   scrolled() {
     this.followsEnd();
     if (this.atEnd()) this.seen();
+    if (this.stick) return;
+    const { scrollTop, clientHeight, scrollHeight } = this.scroll;
+    const reach = clientHeight * REACH;
+    if (scrollTop < reach && this.from > 0) this.move(-STEP);
+    else if (scrollTop < reach) this.askEarlier();
+    else if (scrollTop + clientHeight > scrollHeight - reach && this.to < this.order.length) this.move(STEP);
+  }
+
+  move(by) {
+    this.show(this.from + by);
+    this.soon();
+  }
+
+  /** Request earlier messages, once for each place. */
+  askEarlier() {
+    if (!this.more || this.asked === this.first) return;
+    this.asked = this.first;
+    this.on.earlier(this.first);
   }
 
   /** Return whether the page stays at its end, which it does until the reader scrolls up. */
   followsEnd() {
     const { scrollTop, clientHeight, scrollHeight } = this.scroll;
+    if (this.away || clientHeight === 0) return this.stick;
     const furthest = scrollHeight - clientHeight;
     // Growing content does not move the position, and shrinking content lowers the maximum too.
     // Any other upward move is the reader's.
@@ -297,41 +318,38 @@ export class Conversation {
     return this.stick;
   }
 
+  /** Images and streamed text grow after they are added: stay at the end if it was visible. */
+  resized() {
+    const away = this.scroll.clientHeight === 0; // another view is shown
+    if (this.away && !away) this.scroll.scrollTop = this.top;
+    this.away = away;
+    if (!away && this.followsEnd()) this.scrollToEnd();
+  }
+
   atEnd() {
     const { scrollTop, clientHeight, scrollHeight } = this.scroll;
-    return scrollTop + clientHeight >= scrollHeight - NEAR_END_PX;
+    return this.to === this.order.length && scrollTop + clientHeight >= scrollHeight - NEAR_END_PX;
   }
 
   toEnd() {
+    this.stick = true;
+    this.draw(true);
+  }
+
+  scrollToEnd() {
     this.scroll.scrollTop = this.scroll.scrollHeight;
     this.followsEnd();
     this.seen();
   }
 
   goTo(message) {
-    const view = this.views.get(message);
-    view?.node.scrollIntoView({ block: "center" });
-    view?.node.focus({ preventScroll: true });
+    const at = this.order.indexOf(this.items.get(message));
+    if (at < 0) return;
+    this.stick = false;
+    this.show(at - WINDOW / 2);
+    this.draw(false);
+    const { node } = this.order[at].view;
+    node.scrollIntoView({ block: "center" });
+    node.focus({ preventScroll: true });
   }
-
-  showEmpty() {
-    byId("empty").hidden = this.views.size > 0;
-  }
-}
-
-/** Return a button's label, with its leading emoji hidden from screen readers. */
-function labelNodes(label) {
-  const sign = /^(\p{Extended_Pictographic}\p{M}?\s*)(?=\p{L})/u.exec(label)?.[0];
-  if (!sign) return [label];
-  return [make("span", {}, make("span", { "aria-hidden": "true" }, sign), label.slice(sign.length))];
-}
-
-const shortText = (shown) => bodyText(shown.body).replace(/\s+/g, " ").slice(0, 80) || say("image");
-
-/** Return an image's name and description for screen readers. */
-function told(shown, at) {
-  const mine = shown.author === "person";
-  const number = shown.files.length > 1 ? ` ${at + 1}` : "";
-  const name = mine ? shown.files[at].name || say("image") : `${say("image")}${number}`;
-  return { name, shows: mine ? name : `${name}: ${shortText(shown)}` };
 }

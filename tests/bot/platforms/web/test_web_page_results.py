@@ -1,0 +1,163 @@
+"""The page in a real Chromium: what stands under a result, and the card of a job that waits."""
+
+import time
+
+import pytest
+
+from bot.core.content import Button, Content, Markdown, Period, ProgressBar
+from tests.bot.platforms.web.test_web_page import CANCEL, LAST, Stage, chromium, stage
+from tests.bot.platforms.web.web_client import image
+from tests.fakes.command_handler import ScriptedHandler
+
+__all__ = ["chromium", "stage"]  # fixtures of the page's own tests
+pytestmark = pytest.mark.browser
+
+FOCUSED = "document.activeElement"
+MENU = "[...document.querySelectorAll('.menu-item')].map((node) => node.innerText)"
+
+
+def _button(command: str, label: str, number: int | None = None, hint: str = "") -> Button:
+    return Button(command=command, job_id=7, label=label, number=number, hint=hint)
+
+
+ALWAYS = (
+    _button("again", "🔄 Again"),
+    _button("edit", "✏️ Edit"),
+    _button("delete", "🗑️ Delete"),
+)
+ONE = (
+    ALWAYS,
+    (_button("vary", "🎲 Vary"), _button("upscale", "⬆️ Upscale")),
+    (_button("video", "🎞️ Video"),),
+)
+FOUR = (
+    ALWAYS,
+    tuple(_button("vary", f"🎲 {at}", at, f"Vary {at}") for at in (1, 2, 3, 4)),
+    tuple(_button("upscale", f"⬆️ {at}", at, f"Upscale {at}") for at in (1, 2, 3, 4)),
+)
+
+
+async def _taken(handler: ScriptedHandler) -> tuple[str, dict[str, object]]:
+    call = await handler.taken()
+    return call.command, dict(call.options)
+
+
+async def test_a_result_has_two_main_actions_and_asks_before_it_is_deleted(stage: Stage) -> None:
+    """Eight buttons would stand below an image, and one slip of a finger delete it."""
+    page = stage.page
+    await stage.show(Content(body=("a cat",), files=(image(),), buttons=ONE))
+    row = f"[...document.querySelectorAll('{LAST} .button-row > *')]"
+    assert await page.evaluate(f"{row}.map((node) => node.innerText)") == ["Again", "Vary", ""]
+    assert await page.evaluate(f"{row}.every((node) => node.querySelector('svg'))")
+    await page.click(f"{LAST} .button:first-child")
+    assert await _taken(stage.handler) == ("again", {"id": 7})
+
+    # By keyboard alone: into the menu, to its end, and back to the button.
+    await page.evaluate(f"document.querySelector('{LAST} [aria-haspopup]').focus()")
+    await page.press("Enter")
+    assert await page.evaluate(MENU) == ["Edit", "Upscale", "Video", "Reply", "Delete"]
+    await page.press("ArrowDown")
+    await page.press("Enter")
+    assert await _taken(stage.handler) == ("upscale", {"id": 7})
+    await page.wait("document.querySelector('[aria-busy]') === null")
+    await page.press("Enter")
+    await page.press("Escape")
+    await page.wait("document.querySelector('.menu') === null")
+    assert (
+        await page.evaluate(f"[{FOCUSED}.ariaLabel, {FOCUSED}.ariaExpanded].join()") == "More,false"
+    )
+    await page.press("Enter")
+    await page.press("ArrowUp")
+    await page.press("Enter")
+    await page.wait_text("Delete this result for good?", "dialog.ask")
+    assert await page.evaluate(f"{FOCUSED}.innerText") == "Keep"
+    await page.press("Enter")
+    await page.wait("document.querySelector('dialog.ask') === null")
+    assert await page.evaluate(f"{FOCUSED}.ariaLabel") == "More"
+
+    await page.click(f"{LAST} [aria-haspopup]")
+    await page.click(".menu-item.danger")
+    await page.click("dialog.ask .danger")
+    assert await _taken(stage.handler) == ("delete", {"id": 7})
+
+
+async def test_a_menu_closes_outside_and_by_its_own_button(stage: Stage) -> None:
+    """A menu would stay open over what a person wants to read."""
+    page = stage.page
+    await stage.show(Content(body=("a cat",), files=(image(),), buttons=ONE))
+    for outside in (f"{LAST} [aria-haspopup]", "#text"):
+        await page.click(f"{LAST} [aria-haspopup]")
+        await page.wait("document.querySelector('.menu') !== null")
+        await page.click(outside)
+        await page.wait("document.querySelector('.menu') === null")
+
+
+async def test_an_answer_is_copied_and_repeated_under_it(stage: Stage) -> None:
+    """The two things people do with an answer would be in a menu."""
+    page = stage.page
+    await stage.show(Content(body=(Markdown("**42**"),), buttons=(ALWAYS,)))
+    row = f"[...document.querySelectorAll('{LAST} .button-row > *')].map((node) => node.innerText)"
+    assert await page.evaluate(row) == ["Copy", "Again", ""]
+    await page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+    await page.click(f"{LAST} .button:first-child")
+    await page.wait("window.copied === '**42**'")
+
+
+@pytest.mark.parametrize("phone", [False, True])
+async def test_each_of_four_images_has_its_own_actions(stage: Stage, phone: bool) -> None:
+    """Sixteen numbered buttons would stand below them, and people count images."""
+    page = stage.page
+    await page.look(width=390 if phone else 1100, height=800, phone=phone)
+    files = tuple(image(f"{at}.png", (300, 300), shade=40 * at) for at in (1, 2, 3, 4))
+    await stage.show(Content(body=("four",), files=files, buttons=FOUR))
+    row = f"[...document.querySelectorAll('{LAST} .button-row > *')].map((node) => node.innerText)"
+    assert await page.evaluate(row) == ["Again", "Edit", ""]
+    second = f"{LAST} .shot:nth-child(2)"
+    if phone:  # a finger cannot hover
+        await page.click(f"{second} .as-menu")
+        assert await page.evaluate(MENU) == ["Vary 2", "Upscale 2"]
+        await page.click(".menu-item:last-child")
+    else:
+        signs = f"[...document.querySelectorAll('{second} .sign-button')].map((node) => node.title)"
+        assert await page.evaluate(signs) == ["Vary 2", "Upscale 2", "What to do with image 2"]
+        await page.evaluate(f"document.querySelector('{second} [title=\"Upscale 2\"]').click()")
+    assert await _taken(stage.handler) == ("upscale", {"id": 7, "number": 2})
+    await page.wait("document.querySelector('[aria-busy]') === null")
+    await page.click(f"{second} .image")
+    await page.wait_text("2/4", "#large-name")
+
+
+async def test_a_waiting_job_is_a_card_that_does_not_jump(stage: Stage) -> None:
+    """Place, time and progress would be a sentence that changes its length twice a second."""
+    page = stage.page
+    await page.look(width=390, height=844, phone=True)
+    now = time.time()
+    ready = (" · ready about ", Period.around(now + 60, now + 200))
+    rows = ((CANCEL,),)
+    ref = await stage.show(Content(body=("⏳ flux · #3 in line", *ready), buttons=rows, waits=True))
+    assert await page.text(f"{LAST} .card-facts") == "flux\n#3 in line"
+    assert "ready about" in await page.text(f"{LAST} .card-time")
+    assert await page.text(f"{LAST} .card-note") == "now: 1 running, 3 waiting"
+    assert (
+        await page.evaluate(f"document.querySelector('{LAST} .bubble').innerText.includes('⏳')")
+        is False
+    )
+    height = f"document.querySelector('{LAST} .bubble').getBoundingClientRect().height"
+    before = await page.evaluate(height)
+
+    reason = ("⏳ flux · #2 in line", *ready, "\nwaiting for sdxl to finish on gpu-1")
+    await stage.web.edit(ref, Content(body=reason, buttons=rows, waits=True))
+    await page.wait_text("waiting for sdxl", f"{LAST} .card-note")
+    assert await page.evaluate(height) == before
+
+    draws = ("🎨 drawing with flux · step 7/28 ", ProgressBar(0.25), *ready)
+    await stage.web.edit(ref, Content(body=draws, buttons=rows, waits=True))
+    await page.wait(f"document.querySelector('{LAST} .card-bar').value === 0.25")
+    assert await page.text(f"{LAST} .card-facts") == "drawing with flux\nstep 7/28"
+    assert abs(await page.evaluate(height) - before) <= 2
+    await page.click(f"{LAST} .danger")
+    assert await _taken(stage.handler) == ("cancel", {"id": 7})
+    done = Content(body=("a cat",), files=(image(),), buttons=ONE)
+    await stage.web.edit(ref, done)
+    await page.wait_text("Again", LAST)
+    assert await page.evaluate(f"document.querySelector('{LAST} .card-head')") is None
