@@ -38,6 +38,7 @@ from bot.people.people import People
 from bot.people.upload_quota import ReceivedBytes
 from bot.platforms.registry import PlatformParts
 from bot.platforms.web.chat_log import ChatLog
+from bot.platforms.web.choices import Choices
 from bot.platforms.web.dashboard import DashboardData
 from bot.platforms.web.protocol import overview
 from bot.requests.admission import AdmissionService
@@ -142,9 +143,21 @@ def fittings(given: SharedParts, lease: ChatLease = ALONE) -> PlatformParts:
         originals=stored.links,
         results=stored.results,
         operator=lambda: DashboardData(operator_records(given), queue.jobs.open_jobs, given.roles),
+        choices=_choices(given),
         live=given.in_force,
         lease=lease,
         proxies=given.config.proxies,
+    )
+
+
+def _choices(given: SharedParts) -> Choices:
+    return Choices(
+        models=given.queue.models,
+        status=given.queue.status,
+        people=given.stored.people,
+        live=given.in_force,
+        styles=given.in_force.styles,
+        clock=given.clock,
     )
 
 

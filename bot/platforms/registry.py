@@ -18,6 +18,7 @@ from bot.http.signed_links import LinkReader
 from bot.people.access import Access
 from bot.people.web_people import WebPeople
 from bot.platforms.web.chat_log import ChatLog
+from bot.platforms.web.choices import Choices
 from bot.platforms.web.dashboard import DashboardData
 from bot.platforms.web.platform import Web
 from bot.platforms.web.protocol import ModelQueue
@@ -43,6 +44,7 @@ class PlatformParts:
     originals: LinkReader | None = None
     results: ResultFiles | None = None
     operator: Callable[[], DashboardData] | None = None
+    choices: Choices | None = None
     live: LiveSettings | None = None
     lease: ChatLease = ALONE
     proxies: Proxies = NO_PROXIES
@@ -101,6 +103,7 @@ def _web(chats: ChatsConfig, parts: PlatformParts) -> ChatPlatform | None:
         originals=parts.originals,
         results=parts.results,
         operator=parts.operator() if parts.operator is not None else None,
+        choices=parts.choices,
         clock=parts.clock,
         lease=parts.lease,
     )

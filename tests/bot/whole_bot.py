@@ -12,6 +12,7 @@ from backends.demo import images
 from bot.app.app import App, BotParts
 from bot.app.setup import BotSetup
 from bot.config import loader as configuration
+from bot.platforms.web.platform import Web
 from tests.fakes.discord.discord import FakeDiscord
 from tests.fakes.telegram.telegram import FakeTelegram
 
@@ -63,6 +64,16 @@ async def on_telegram(
         async with _usher(text, environ, folder) as parts:
             await fake.wait_for(lambda: fake.api.polls > polls)
             yield parts
+
+
+@asynccontextmanager
+async def on_web(folder: Path, text: str) -> AsyncIterator[tuple[str, BotParts]]:
+    """Run the bot of a configuration with a page; yield the page's address as well."""
+    async with _usher(f"{text}\nchats: {{web: {{port: 0}}}}\n", {}, folder) as parts:
+        (page,) = parts.platforms
+        assert isinstance(page, Web)
+        await page.connected.wait()
+        yield page.url, parts
 
 
 @contextmanager

@@ -19,7 +19,9 @@ Args = Mapping[str, Value]
 
 
 # Phones turn two hyphens into a dash, so "—size" means "--size".
-_OPTION = re.compile(r"(?:^|(?<=\s))(?:--|—|–)([A-Za-z][\w-]*)(?:=|\s+|$)", re.UNICODE)
+_OPTION = re.compile(
+    r"(?:^|(?<=\s))(?:(?:--|—|–)([A-Za-z][\w-]*)(?:=|\s+|$)|--(?=\s|$))", re.UNICODE
+)
 _QUOTED = re.compile(r"\"([^\"]*)\"|“([^”]*)”|(\S+)")
 _IMAGE_ADDRESS = re.compile(
     r"https?://\S+\.(?:png|jpe?g|webp|gif|bmp|avif|heic)\b|https?://(?:cdn|media)\.discordapp\.\S+",
@@ -68,7 +70,8 @@ def parse(command: Command, text: str, is_model: Callable[[str], bool]) -> Args:
 
     `--name value` may appear anywhere. The first remaining word is the model if it names one or if
     the command needs one. Further positional parameters follow, and a TEXT parameter takes the rest
-    with its line breaks. After a job's number no model is expected, because the job has one. Raises
+    with its line breaks. After a job's number no model is expected, because the job has one. After
+    a bare `--` that only options precede, everything is the TEXT parameter as it is. Raises
     `Declined`.
     """
     rest, raw = _take_options(command, clean(text))
@@ -187,9 +190,19 @@ def _split_word(text: str) -> tuple[str, str, str]:
 
 def _take_options(command: Command, text: str) -> tuple[str, dict[str, Value]]:
     known = {name: param for param in command.params for name in (param.name, *param.aliases)}
+    literal = next(
+        (p.name for p in command.params if p.positional and p.kind is ParamKind.TEXT), None
+    )
     raw: dict[str, Value] = {}
     kept, at = [], 0
     while found := _OPTION.search(text, at):
+        if found[1] is None:
+            kept.append(text[at : found.start()])
+            at = found.end()
+            if literal is not None and not "".join(kept).strip():
+                return "", {**raw, literal: text[at:].strip()}
+            kept.append(found[0])
+            continue
         name = found[1].lower()
         if name not in known:
             if command.prose or text[found.start()] != "-":  # a dash in prose, not an option

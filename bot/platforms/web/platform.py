@@ -35,6 +35,7 @@ from bot.people.web_people import (
 )
 from bot.platforms.web.calls import Calls, answer_id
 from bot.platforms.web.chat_log import ChatLog, ShownMessage
+from bot.platforms.web.choices import ChoiceRoutes, Choices
 from bot.platforms.web.dashboard import DashboardData
 from bot.platforms.web.files import ChatFileRoutes, RecentFiles
 from bot.platforms.web.page_connection import PageConnection
@@ -65,6 +66,7 @@ class Web:
     - `overview` returns the rows of the page's live overview, from memory.
     - `is_admin` returns whether a user such as "web:local" is offered the admin commands and the
       operator's page, whose content is `operator`.
+    - `choices` are what the composer's pickers offer; without them it has none.
     - `lease` is checked before each answer and each push.
 
     Raises `ValueError` if other machines can reach it without a token.
@@ -101,6 +103,7 @@ class Web:
         originals: LinkReader | None = None,
         results: ResultFiles | None = None,
         operator: DashboardData | None = None,
+        choices: Choices | None = None,
         clock: Clock | None = None,
         lease: ChatLease = ALONE,
     ) -> None:
@@ -123,6 +126,7 @@ class Web:
         self._originals = originals
         self._thumbnails = Thumbnails(self._log, results, originals)
         self._operator = operator
+        self._choices = choices
         self._lease = lease
         self._clock = clock or SystemClock()
         self._lately = RecentFiles(self._clock)
@@ -184,7 +188,7 @@ class Web:
         return WebServer(
             who=who,
             calls=calls,
-            routes=[files, PanelRoutes(who, calls)],
+            routes=[files, PanelRoutes(who, calls), ChoiceRoutes(who, calls, self._choices)],
             commands=commands,
             overview=self._read_overview,
             loopback=is_loopback(self._host),

@@ -56,6 +56,7 @@ const connection = new Connection({
     showOperate(welcome.operates);
     composer.complete();
     composer.resume();
+    composer.making.refresh();
     showEmptyPage(welcome.commands);
   },
   messages: (message) => conversation.apply(message.entries, message),
@@ -65,6 +66,7 @@ const connection = new Connection({
     showOverview(message.queues);
     panels?.soon();
     conversation.overview(message.queues);
+    composer.making.refreshSoon();
   },
   form: (message) => forms.show(message),
   taken: free,
@@ -212,7 +214,7 @@ function showEmptyPage(commands) {
 
 // Typing anywhere goes to the text field, except while a control has the focus.
 addEventListener("keydown", (event) => {
-  const busy = event.target.closest?.("input, textarea, dialog, button, a, pre");
+  const busy = event.target.closest?.("input, select, textarea, dialog, button, a, pre");
   if (busy || event.ctrlKey || event.metaKey || event.altKey || event.key.length !== 1 || event.key === " ") return;
   byId("text").focus();
 });

@@ -1,7 +1,9 @@
-// The composer: the text, its completion, attached files, and the message it replies to.
+// The composer: the text, its completion, what to make of it, attached files, and the message it
+// replies to.
 
 import { Choices, optionChoices, paramAt, usage } from "./completion.js";
 import { byId, make, recall, remember, sizeText } from "./dom.js";
+import { Making } from "./making.js";
 import { say } from "./texts.js";
 
 const DRAFT = "usher-draft";
@@ -21,6 +23,10 @@ export class Composer {
     this.back = 0; // number of lines back in the history
     this.text = byId("text");
     this.choices = new Choices(this.text, (choice) => this.take(choice));
+    this.making = new Making({
+      connected: () => this.on.connected(),
+      changed: () => (this.text.placeholder = this.making.placeholder),
+    });
     this.label();
     this.listen();
     this.text.value = recall(DRAFT) ?? "";
@@ -72,8 +78,9 @@ export class Composer {
   // ---------------------------------------------------------------- sending
 
   send() {
-    const text = this.text.value.trim().toWellFormed();
-    if (!text && !this.files.length) return this.text.focus();
+    const typed = this.text.value.trim().toWellFormed();
+    if (!typed && !this.files.length) return this.text.focus();
+    const text = this.making.line(typed);
     if (text.length > this.limits.max_text) return this.notice(say("too_long", { count: this.limits.max_text }));
     const broken = this.files.find((file) => file.failed);
     if (broken) return this.notice(broken.failed);
@@ -104,6 +111,7 @@ export class Composer {
 
   reply(message, text = "") {
     this.replyTo = message;
+    this.making.replying(Boolean(message));
     byId("reply").hidden = !message;
     byId("reply-text").textContent = say("reply_to", { text });
     if (message) this.text.focus();
@@ -148,6 +156,7 @@ export class Composer {
   changed() {
     this.notice("");
     this.back = 0;
+    this.making.typed(this.text.value.startsWith("/"));
     remember(DRAFT, this.text.value || null);
     this.text.style.height = "auto";
     this.text.style.height = `${this.text.scrollHeight}px`;
@@ -259,6 +268,7 @@ export class Composer {
   }
 
   drawFiles() {
+    this.making.attached(this.files.some((file) => file.url));
     byId("attached").hidden = this.files.length === 0;
     byId("attached").replaceChildren(...this.files.map((file) => this.attachedNode(file)));
   }

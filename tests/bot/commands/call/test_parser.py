@@ -52,6 +52,9 @@ def test_a_call_is_understood() -> None:
         ('cat --no "blurry" at night', {"prompt": "cat at night", "negative": "blurry"}),
         ("cat --strength 0,5", {"prompt": "cat", "strength": 0.5}),
         ("a -- b", {"prompt": "a -- b"}),
+        ("-- flux  --seed 7", {"prompt": "flux  --seed 7"}),
+        ("--model flux --seed 7 -- -- a", {"model": "flux", "seed": 7, "prompt": "-- a"}),
+        ('--negative "a -- b" cat', {"negative": "a -- b", "prompt": "cat"}),
         ("cat --seed 18446744073709551615", {"prompt": "cat", "seed": 2**64 - 1}),
     ]
     for text, expected in cases:
