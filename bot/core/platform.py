@@ -127,6 +127,8 @@ class ChatLimits:
       whether animated images other than GIFs do. Others are re-encoded.
     - `measure` returns how much of `text` or `caption` a body takes, if that is not the
       length of its words.
+    - `draft` shows an answer while it is written, without a message of its own, for half a
+      minute or until the next message. Only in private chats.
     - `upload_in` returns how many bytes a file may have in one chat at that moment, if
       that differs from `upload`.
     """
@@ -149,6 +151,7 @@ class ChatLimits:
     animations: bool = True
     measure: Callable[[Body], int] | None = None
     upload_in: Callable[[str], int] | None = None
+    draft: "ShowDraft | None" = None
 
     def in_chat(self, chat: str) -> "ChatLimits":
         """Return the limits that apply in one chat now."""
@@ -156,6 +159,13 @@ class ChatLimits:
 
     free_answers: bool = False
     sends_once: bool = False
+
+
+ShowDraft = Callable[[str, int, Content], Awaitable[None]]
+"""Shows a draft: `draft(chat, number, content)`. One with the same number changes it.
+
+Raises `ChatError`.
+"""
 
 
 # ---------------------------------------------------------------- incoming

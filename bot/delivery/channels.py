@@ -44,6 +44,7 @@ class Channel:
     away: bool = False
     woken: int = 0
     woken_at: float = -math.inf
+    drafts: bool = True  # it has refused none
 
     @property
     def crowded(self) -> bool:

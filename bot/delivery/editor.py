@@ -248,6 +248,8 @@ class Editor:
 
     async def _put(self, message: StatusMessage, content: Content) -> Content:
         """Make one request that shows the content or its first part. Returns what is shown."""
+        if message.ref is not None and await self._put_draft(message, message.ref, content):
+            return content
         if message.ref is not None:
             await self._edit(message, message.ref, content)
             return content
@@ -263,9 +265,43 @@ class Editor:
             finally:
                 if message.forgotten:
                     message.ref = ref  # the job is deleted, so nothing can be stored for it
-            message.ref, message.sent_at = ref, now
+            message.ref, message.sent_at, message.draft = ref, now, None
             await self._records.note_others(message.job.id, ref, now)
         return first
+
+    async def _put_draft(self, message: StatusMessage, ref: MessageRef, content: Content) -> bool:
+        """Show an answer that is being written as a draft. Returns False if the chat takes none.
+
+        The message above it keeps the buttons, which a draft cannot have.
+        """
+        channel, origin = self._channels.of(message), message.origin
+        draft = self._platform(message).limits.draft
+        text = message.progress.text if message.progress is not None else None
+        growing = text and not message.job.state.final
+        if draft is None or origin.group or not growing or not channel.drafts:
+            return False
+        if message.draft is None:
+            await self._edit(message, ref, status.writing(message.job, content, origin.language))
+        try:
+            shown = replace(content, buttons=())
+            await counted(self._meter, origin.platform, draft(origin.chat, message.job.id, shown))
+        except (ContentRefused, TooLarge, SlowDown) as refusal:
+            channel.drafts = False
+            log.info("chat %s takes no drafts: %s", origin.chat, refusal)
+            if isinstance(refusal, SlowDown):
+                raise
+            return False
+        message.draft = shown
+        return True
+
+    async def _end_draft(self, message: StatusMessage, ref: MessageRef) -> None:
+        """Delete the message above a draft. The one sent next takes the place of both.
+
+        If Usher dies in between, the deleted message is noticed and the result is sent.
+        """
+        async with self._turn(message, Content()):
+            await counted(self._meter, message.origin.platform, self._platform(message).delete(ref))
+        message.ref = None
 
     async def _edit(self, message: StatusMessage, ref: MessageRef, content: Content) -> None:
         edit = self._platform(message).edit(ref, content)
@@ -306,9 +342,12 @@ class Editor:
 
     async def _finish(self, message: StatusMessage) -> bool:
         """Show the job's result, send the parts that do not fit, then acknowledge the delivery."""
+        if message.draft is not None and message.ref is not None:
+            await self._end_draft(message, message.ref)
         aloud = await self._aloud(message)
         if self._must_announce(message):
-            await self._show(message, status.follows(message.job, message.origin.language))
+            follows = status.follows(message.job, message.origin.language)
+            await self._show(message, message.draft or follows)
             message.changed = True
             return False
         rendered = await self._show_end(message, aloud)

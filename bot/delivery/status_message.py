@@ -83,6 +83,7 @@ class StatusMessage:
     - `taken`: the marks that the edit in progress took.
     - `ends`: when its job will probably end, if that is known.
     - `ping_by`: its end is delivered, and until then a ping may follow.
+    - `draft`: what is shown below the message, until a new message takes the place of both.
     - `dropped`: nothing more is to be shown.
     """
 
@@ -115,6 +116,7 @@ class StatusMessage:
     taken: tuple[bool, bool, bool] = (False, False, False)
     ends: Estimate | None = None
     ping_by: float | None = None
+    draft: Content | None = None
     fallback: Fallback = Fallback.WHOLE
     delayed_until: float = 0.0
     failures: int = 0
@@ -225,7 +227,7 @@ class StatusMessage:
 
     def _gap_s(self, rate_limit: RateLimit, age: float | None, turn_s: float, crowd: int) -> float:
         """Return the minimum time between two edits. A growing answer is edited most often."""
-        least_s = rate_limit.edit_gap_s(age)
+        least_s = rate_limit.news_gap_s(age) if self.draft else rate_limit.edit_gap_s(age)
         if not self.advanced:
             return max(rate_limit.news_gap_s(age), rate_limit.patience_s(self.position, crowd))
         return max(least_s if self.written else least_s * stretch(crowd), turn_s)

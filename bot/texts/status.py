@@ -119,6 +119,12 @@ def running(
     return Content(body=join(body), files=shown, buttons=rows, waits=True)
 
 
+def writing(job: Job, content: Content, language: str) -> Content:
+    """Return the message above an answer that is shown as a draft; it keeps the buttons."""
+    body = say(language, results.at_work(job.request), model=job.model)
+    return Content(body=body, buttons=content.buttons)
+
+
 def _advance(progress: Progress | None, language: str) -> Body:
     if progress is None:
         return ()

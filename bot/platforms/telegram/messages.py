@@ -95,6 +95,21 @@ async def post(bot: Bot, place: Destination, content: Content) -> Sequence[Messa
         ) from error
 
 
+async def draft(bot: Bot, place: Destination, number: int, content: Content) -> None:
+    """Show a text as a draft, in place of one with the same number. It disappears by itself."""
+
+    async def send(message: OutgoingTelegram) -> bool:
+        return await bot.send_message_draft(
+            place.chat_id,
+            number,
+            message.text,
+            message_thread_id=place.thread_id,
+            entities=message.entities,
+        )
+
+    await _formatted(content, place, send)
+
+
 async def _formatted(
     content: Content,
     place: Destination,

@@ -37,7 +37,7 @@ from bot.platforms.telegram.calls import CONFIRM_AFTER_S, ButtonCall, CallReader
 from bot.platforms.telegram.commands import LANGUAGES, Describe, menu
 from bot.platforms.telegram.errors import chat_errors
 from bot.platforms.telegram.media import PHOTO_BYTES_MOST, PLAYED
-from bot.platforms.telegram.messages import Destination, post, show
+from bot.platforms.telegram.messages import Destination, draft, post, show
 from bot.platforms.telegram.reactions import Reactions
 from bot.platforms.telegram.renderer import CAPTION_MOST, TEXT_MOST, measured
 from bot.platforms.telegram.updates import Request, Updates, UpdatesRequest, pauses_s
@@ -174,6 +174,7 @@ class Telegram:
         self._describe = describe
         self._lease = lease
         self._bot: Bot | None = None
+        self.limits = replace(Telegram.limits, draft=self._draft)
 
     # ------------------------------------------------------------ incoming
 
@@ -378,6 +379,12 @@ class Telegram:
         with chat_errors():
             async with uploading(bot, place, content.files):
                 await show(bot, place, int(ref.message), content)
+
+    async def _draft(self, chat: str, number: int, content: Content) -> None:
+        chat_id, thread_id = place_of(chat)
+        place = Destination(chat_id=chat_id, thread_id=thread_id)
+        with chat_errors():
+            await draft(self._connected(), place, number, content)
 
     async def delete(self, ref: MessageRef) -> None:
         """Delete one of the bot's messages. Idempotent."""

@@ -350,8 +350,13 @@ class Api:
         chat = self.chat(seen.values["chat_id"])
         if chat.kind != "private":
             raise Refusal("Bad Request: TEXTDRAFT_PEER_INVALID")
-        drafts = chat.drafts.setdefault(seen.values["draft_id"], [])
-        drafts.append(seen.values.get("text", ""))
+        text, entities = worded(seen.values)
+        if not seen.values["draft_id"]:
+            raise Refusal("Bad Request: draft_id must be non-zero")
+        if units(text) > 4096:
+            raise Refusal("Bad Request: message is too long")
+        self._check_entities(text, entities or [])
+        chat.drafts.setdefault(seen.values["draft_id"], []).append(text)
         return True
 
     def _send_action(self, seen: Seen) -> bool:

@@ -103,6 +103,29 @@ async def test_an_answer_streams_and_is_continued_by_a_reply(tmp_path: Path) -> 
         assert len(job.request.messages) == 3
 
 
+@pytest.mark.thorough
+async def test_an_answer_in_private_grows_as_a_draft(tmp_path: Path) -> None:
+    """Nobody could read along, or a draft would stay below the answer that it has become."""
+    async with FakeTelegram() as fake:
+        text = CONFIG.replace("IMAGE_S", "1").replace("service_s: 0.3", "service_s: 5")
+        async with on_telegram(fake, tmp_path, text):
+            person, group = fake.person(7), fake.group()
+            first = person.says("/ask llama why?")
+            person.says("/ask llama why?", chat=group)
+            await fake.wait_for(lambda: person.chat.drafts)
+            [above] = person.chat.from_bot
+            assert [each.label for each in above.buttons] == ["⏹ Stop"]
+            await fake.wait_for(lambda: any(map(ended, answers(fake, 7, first))))
+            [answer] = person.chat.from_bot
+            [drafts] = person.chat.drafts.values()
+            assert answer.id != above.id
+            assert len(drafts) > 1
+            assert answer.history[0] == drafts[-1]
+            assert answer.shown.startswith(drafts[0].rstrip("▌ "))
+            await fake.wait_for(lambda: any(map(ended, group.from_bot)))
+            assert not group.drafts
+
+
 async def test_a_photo_is_called_by_no_name_that_nobody_gave_it(tmp_path: Path) -> None:
     """A person who sent two photos would read of "photo.jpg, photo.jpg"."""
     async with FakeTelegram() as fake, usher(fake, tmp_path):
