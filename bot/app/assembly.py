@@ -40,6 +40,7 @@ from bot.platforms.registry import PlatformParts
 from bot.platforms.web.chat_log import ChatLog
 from bot.platforms.web.choices import Choices
 from bot.platforms.web.dashboard import DashboardData
+from bot.platforms.web.gallery_store import GalleryStore
 from bot.platforms.web.protocol import overview
 from bot.requests.admission import AdmissionService
 from bot.requests.enhancer import Enhancer
@@ -60,6 +61,7 @@ class BotStores:
     keys: ApiKeys
     audit: AuditLog
     chat_log: ChatLog
+    gallery: GalleryStore
     invites: Invites | None
     links: Links
     uploads: Uploads
@@ -82,6 +84,7 @@ async def read_records(database: Database, in_force: LiveConfig, clock: Clock) -
         keys=ApiKeys(database),
         audit=AuditLog(database),
         chat_log=ChatLog(database),
+        gallery=GalleryStore(database),
         invites=await Invites.read(database, web.page()) if web and web.token else None,
         links=links,
         uploads=Uploads(database),
@@ -142,6 +145,8 @@ def fittings(given: SharedParts, lease: ChatLease = ALONE) -> PlatformParts:
         web_people=stored.invites,
         originals=stored.links,
         results=stored.results,
+        gallery=stored.gallery,
+        catalog=lambda: queue.models.offer.catalog,
         operator=lambda: DashboardData(operator_records(given), queue.jobs.open_jobs, given.roles),
         choices=_choices(given),
         live=given.in_force,

@@ -251,7 +251,7 @@ class ResultRenderer:
             output,
             language,
             files=files[: limits.files_per_edit],
-            abilities=abilities_of(job, self._models.offer.catalog),
+            abilities=abilities_of(job.model, self._models.offer.catalog),
             measures=measures,
             note=note,
             hint=hint,

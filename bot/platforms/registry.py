@@ -20,9 +20,11 @@ from bot.people.web_people import WebPeople
 from bot.platforms.web.chat_log import ChatLog
 from bot.platforms.web.choices import Choices
 from bot.platforms.web.dashboard import DashboardData
+from bot.platforms.web.gallery_store import GalleryStore
 from bot.platforms.web.platform import Web
 from bot.platforms.web.protocol import ModelQueue
 from bot.texts.catalogue import describe
+from queueing.core.catalog import Catalog
 from queueing.core.ports import Clock
 
 
@@ -43,6 +45,8 @@ class PlatformParts:
     web_people: WebPeople | None = None
     originals: LinkReader | None = None
     results: ResultFiles | None = None
+    gallery: GalleryStore | None = None
+    catalog: Callable[[], Catalog] | None = None
     operator: Callable[[], DashboardData] | None = None
     choices: Choices | None = None
     live: LiveSettings | None = None
@@ -102,6 +106,8 @@ def _web(chats: ChatsConfig, parts: PlatformParts) -> ChatPlatform | None:
         is_admin=parts.access.is_admin,
         originals=parts.originals,
         results=parts.results,
+        gallery=parts.gallery,
+        catalog=parts.catalog,
         operator=parts.operator() if parts.operator is not None else None,
         choices=parts.choices,
         clock=parts.clock,

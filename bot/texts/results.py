@@ -46,9 +46,9 @@ class Abilities:
     speak: bool = False
 
 
-def abilities_of(job: Job, catalog: Catalog) -> Abilities:
-    """Return what can be done now with the images or text of a job."""
-    spec = catalog.find(job.model)
+def abilities_of(model: str, catalog: Catalog) -> Abilities:
+    """Return what can be done now with the images or text that a model made."""
+    spec = catalog.find(model)
     return Abilities(
         vary=spec is not None and Capability.IMAGE_TO_IMAGE in spec.capabilities,
         upscale=bool(catalog.able(Capability.UPSCALE)),

@@ -1,4 +1,4 @@
--- schema 106
+-- schema 107
 -- Until 0.1.0 is released, a change of the tables raises this number, also for the other engine.
 
 -- What the bot stores: its messages, people, the web chat, the API and an operator's history. Times
@@ -158,6 +158,14 @@ CREATE TABLE web_files (
     FOREIGN KEY (chat, message) REFERENCES web_messages (chat, message) ON DELETE CASCADE
 ) STRICT;
 CREATE INDEX web_files_by_message ON web_files (chat, message);
+
+-- The files of results that their owners marked in the gallery.
+CREATE TABLE favourites (
+    job_id INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    PRIMARY KEY (job_id, number),
+    FOREIGN KEY (job_id, number) REFERENCES outputs (job_id, number) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
 
 -- People invited to the web chat by an admin. They are identified by a token, not by a typed name.
 CREATE TABLE web_people (

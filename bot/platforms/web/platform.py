@@ -38,13 +38,16 @@ from bot.platforms.web.chat_log import ChatLog, ShownMessage
 from bot.platforms.web.choices import ChoiceRoutes, Choices
 from bot.platforms.web.dashboard import DashboardData
 from bot.platforms.web.files import ChatFileRoutes, RecentFiles
+from bot.platforms.web.gallery import GalleryRoutes
+from bot.platforms.web.gallery_store import GalleryStore
 from bot.platforms.web.page_connection import PageConnection
 from bot.platforms.web.panels import PanelRoutes
 from bot.platforms.web.protocol import MAX_UPLOAD, CommandRow, ModelQueue, command_rows
 from bot.platforms.web.renderer import shown_of
-from bot.platforms.web.server import WebServer
+from bot.platforms.web.server import PageRoutes, WebServer
 from bot.platforms.web.sessions import Sessions
 from bot.platforms.web.thumbnails import Thumbnails
+from queueing.core.catalog import Catalog
 from queueing.core.errors import StoreError
 from queueing.core.ports import Clock, SystemClock
 
@@ -64,6 +67,7 @@ class Web:
     - `names` are further host names of the page, such as a proxy's, and `path` is its path there.
     - `proxies` are the addresses of proxies trusted to report the client's address.
     - `overview` returns the rows of the page's live overview, from memory.
+    - `gallery` reads people's results, and `catalog` returns the models that may continue them.
     - `is_admin` returns whether a user such as "web:local" is offered the admin commands and the
       operator's page, whose content is `operator`.
     - `choices` are what the composer's pickers offer; without them it has none.
@@ -102,6 +106,8 @@ class Web:
         is_admin: Callable[[str], bool] | None = None,
         originals: LinkReader | None = None,
         results: ResultFiles | None = None,
+        gallery: GalleryStore | None = None,
+        catalog: Callable[[], Catalog] | None = None,
         operator: DashboardData | None = None,
         choices: Choices | None = None,
         clock: Clock | None = None,
@@ -125,6 +131,8 @@ class Web:
         self._is_admin = is_admin
         self._originals = originals
         self._thumbnails = Thumbnails(self._log, results, originals)
+        self._gallery = gallery
+        self._catalog = catalog
         self._operator = operator
         self._choices = choices
         self._lease = lease
@@ -185,10 +193,12 @@ class Web:
         who = Sessions(self._people, self._clients, self._operates)
         originals, thumbnails = self._originals, self._thumbnails
         files = ChatFileRoutes(who, calls, self._lately, originals=originals, thumbnails=thumbnails)
+        gallery = self._gallery_routes(who, calls)
+        choices = ChoiceRoutes(who, calls, self._choices)
         return WebServer(
             who=who,
             calls=calls,
-            routes=[files, PanelRoutes(who, calls), ChoiceRoutes(who, calls, self._choices)],
+            routes=[*gallery, files, PanelRoutes(who, calls), choices],
             commands=commands,
             overview=self._read_overview,
             loopback=is_loopback(self._host),
@@ -196,6 +206,20 @@ class Web:
             path=self._path,
             operator=self._operator,
             lease=self._lease,
+        )
+
+    def _gallery_routes(self, who: Sessions, calls: Calls) -> tuple[PageRoutes, ...]:
+        if self._gallery is None or self._catalog is None:
+            return ()
+        return (
+            GalleryRoutes(
+                who,
+                calls,
+                self._gallery,
+                thumbnails=self._thumbnails,
+                catalog=self._catalog,
+                live=self._live,
+            ),
         )
 
     def _operates(self, person: WebPerson) -> bool:

@@ -1,4 +1,4 @@
-"""The SQL statements of the web chat's log, in the dialect that SQLite and PostgreSQL share."""
+"""The SQL statements of the web chat, in the dialect that SQLite and PostgreSQL share."""
 
 # ruff: noqa: S608 - every name put into these texts is a constant; values are always parameters
 
@@ -57,3 +57,25 @@ FILES_NEWEST_FIRST = (
 )
 DROP_FILES = "DELETE FROM web_files WHERE chat = ? AND message = ?"
 DROP_FILES_OF_CHAT = "DELETE FROM web_files WHERE chat = ?"
+
+# ---------------------------------------------------------------- the gallery
+
+_SEEN_OR_HEARD = "number > 0 AND substr(mime, 1, 6) IN ('image/', 'video/', 'audio/')"
+# An ended link means that its owner deleted the result in a chat.
+_RESULTS = f"""SELECT id, model, request, finished_at FROM jobs
+    WHERE owner = ? AND bulk = 0 AND parent IS NULL AND state = 'completed' AND id < ?
+    AND EXISTS (SELECT 1 FROM outputs WHERE job_id = jobs.id AND {_SEEN_OR_HEARD})
+    AND NOT EXISTS (SELECT 1 FROM link_ends WHERE job_id = jobs.id)"""
+RESULT_FILES = (
+    "SELECT id, model, request, finished_at, number, name, mime, length(data),"
+    " EXISTS (SELECT 1 FROM favourites WHERE favourites.job_id = id"
+    " AND favourites.number = outputs.number)"
+    f" FROM ({_RESULTS} ORDER BY id DESC LIMIT ?) AS results"
+    f" JOIN outputs ON outputs.job_id = id WHERE {_SEEN_OR_HEARD} ORDER BY id DESC, number"
+)
+RESULT_MODELS = f"SELECT DISTINCT model FROM ({_RESULTS}) AS results ORDER BY model"
+MARK = (
+    "INSERT INTO favourites (job_id, number) SELECT job_id, number FROM outputs"
+    " WHERE job_id = ? AND number = ? ON CONFLICT (job_id, number) DO NOTHING"
+)
+UNMARK = "DELETE FROM favourites WHERE job_id = ? AND number = ?"

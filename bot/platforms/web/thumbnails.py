@@ -74,28 +74,43 @@ class Thumbnails:
         return await self.of(f"file {chat} {file.tag}", file.name, SCREEN, read)
 
     async def of_past_job(self, owner: str, said: str) -> Sendable | None:
-        """Return the image of the past job with the number in `said`.
+        """Return the image of the past job with the number in `said`, as `result` finds it."""
+        file = await self.result(owner, said, "1")
+        return None if file is None else await self.of_result(file, THUMB)
 
-        None if the job does not exist, is not the owner's, was forgotten or deleted, or is a text.
+    async def result(self, owner: str, job: str, number: str) -> Sendable | None:
+        """Return a file of a result by the numbers of its job and in it.
+
+        None if it does not exist, is not the owner's, was forgotten or deleted, or is a text.
         """
         results, links = self._results, self._links
-        if results is None or links is None or not _NUMBER.fullmatch(said):
+        if results is None or links is None or not all(map(_NUMBER.fullmatch, (job, number))):
             return None
-        job_id = int(said)
-        head = await results.head(job_id, 1)
-        if head is None or head.owner != owner or head.size > LARGEST:
+        job_id, at = int(job), int(number)
+        head = await results.head(job_id, at)
+        if head is None or head.owner != owner or await links.ended(job_id):
             return None
-        if await links.ended(job_id):
-            return None
-        mime = mime_of(await results.piece(job_id, 1, 0, _HEAD) or b"")
+        mime = mime_of(await results.piece(job_id, at, 0, _HEAD) or b"")
         if not (is_image(mime) or is_video(mime) or is_sound(mime)):
+            return None
+        return Sendable(
+            name=head.name,
+            mime=mime,
+            size=head.size,
+            tag=f"result-{job_id}-{at}",
+            piece=lambda start, length: results.piece(job_id, at, start, length),
+        )
+
+    async def of_result(self, file: Sendable, side: int) -> Sendable | None:
+        """Return a small image of a result's file: a video's or sound's still has a play sign."""
+        if file.size > LARGEST:
             return None
 
         async def read() -> bytes | None:
-            data = await results.piece(job_id, 1, 0, head.size)
-            return None if data is None else await still(head.name, mime, data)
+            data = await file.piece(0, file.size)
+            return None if data is None else await still(file.name, file.mime, data)
 
-        return await self.of(f"past {said}", head.name, THUMB, read)
+        return await self.of(file.tag, file.name, side, read)
 
     async def of(self, key: str, name: str, side: int, read: Read) -> Sendable | None:
         """Return an image as WebP with at most `side` pixels along its longer side.

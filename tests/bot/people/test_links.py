@@ -106,6 +106,8 @@ async def installation(folder: Path, text: str = CONFIG) -> AsyncIterator[Instal
                 token="x" * 20,
                 originals=fittings.originals,
                 results=fittings.results,
+                gallery=fittings.gallery,
+                catalog=fittings.catalog,
                 log=fittings.chat_log,
             )
         )

@@ -1,4 +1,4 @@
--- schema 106
+-- schema 107
 -- Until 0.1.0 is released, a change of the tables raises this number, also for the other engine.
 
 -- The same tables as for SQLite; ../0001_bot.sql explains them.
@@ -156,6 +156,13 @@ CREATE TABLE web_files (
 -- Uncompressed: images do not shrink, and a piece can be read without the rest.
 ALTER TABLE web_files ALTER COLUMN data SET STORAGE EXTERNAL;
 CREATE INDEX web_files_by_message ON web_files (chat, message);
+
+CREATE TABLE favourites (
+    job_id bigint NOT NULL,
+    number bigint NOT NULL,
+    PRIMARY KEY (job_id, number),
+    FOREIGN KEY (job_id, number) REFERENCES outputs (job_id, number) ON DELETE CASCADE
+);
 
 CREATE TABLE web_people (
     id text COLLATE "C" PRIMARY KEY,
