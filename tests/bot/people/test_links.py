@@ -108,6 +108,7 @@ async def installation(folder: Path, text: str = CONFIG) -> AsyncIterator[Instal
                 results=fittings.results,
                 gallery=fittings.gallery,
                 catalog=fittings.catalog,
+                live=fittings.live,
                 log=fittings.chat_log,
             )
         )

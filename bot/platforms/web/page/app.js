@@ -5,6 +5,9 @@ import { Connection } from "./connection.js";
 import { Conversation } from "./conversation.js";
 import { byId, make, newKey } from "./dom.js";
 import { FormDialog } from "./forms.js";
+import { Gallery } from "./gallery.js";
+import { Large } from "./large.js";
+import { ResultActions } from "./results.js";
 import { Side } from "./side.js";
 import { language, say, speak } from "./texts.js";
 import { toast } from "./toast.js";
@@ -26,6 +29,7 @@ const conversation = new Conversation({
   reply: (message, text) => composer.reply(message, text),
   edit: (text) => composer.write(text),
   earlier: (place) => connection.earlier(place),
+  enlarge: (shown, file) => large.showMessage(shown, file),
 });
 
 const composer = new Composer({
@@ -44,8 +48,35 @@ document.addEventListener("click", (event) => {
   if (typed) writeInChat(`${typed.dataset.typed} `);
 });
 
-const forms = new FormDialog(({ command, job }, values) =>
-  connection.deliver({ type: "submit", key: newKey(), command, job, values }));
+const forms = new FormDialog(({ command, job, take }, values) => {
+  if (take) take(values); // asked by the page itself
+  else connection.deliver({ type: "submit", key: newKey(), command, job, values });
+});
+
+const actions = new ResultActions({
+  deliver: (frame) => connection.deliver({ ...frame, key: newKey() }),
+  ask: (form) => forms.show(form),
+  attach: (file) => composer.attach([file]),
+  chat() {
+    large.close();
+    views.go("chat");
+    conversation.toEnd();
+  },
+  failed() {
+    toast(say("gallery_lost"));
+    large.note(say("gallery_lost"));
+  },
+  changed(item) {
+    gallery.changed(item);
+    large.redraw();
+  },
+  removed(job) {
+    gallery.removed(job);
+    large.removed(job);
+  },
+});
+const large = new Large(actions);
+const gallery = new Gallery(large, actions);
 
 const connection = new Connection({
   state: showState,
@@ -92,6 +123,7 @@ const side = new Side();
 const views = new Views();
 const VIEWS = [ // a name, its label, and what to do when it is opened
   ["chat", say("view_chat"), () => {}],
+  ["gallery", say("gallery_view"), () => gallery.open()],
   ["models", say("view_models"), openPanel],
   ["status", say("view_status"), openPanel],
   ["history", say("view_history"), openPanel],

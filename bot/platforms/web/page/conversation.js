@@ -3,7 +3,6 @@
 
 import { bodyText } from "./body.js";
 import { announce, byId } from "./dom.js";
-import { isImage, Large } from "./images.js";
 import { MessageKeys } from "./keys.js";
 import { Message } from "./message.js";
 import { say } from "./texts.js";
@@ -16,7 +15,8 @@ const STEP = 60; // by which they change while the reader scrolls
 const REACH = 1.5; // screens that lie ready above and below
 
 export class Conversation {
-  /** `on` has `press(message, button)`, `reply(message, text)`, `edit(text)`, `earlier(place)`. */
+  /** `on` has `press(message, button)`, `reply(message, text)`, `edit(text)`, `earlier(place)`,
+   *  `enlarge(shown, file)`. */
   constructor(on) {
     this.on = on;
     this.list = byId("messages");
@@ -28,7 +28,6 @@ export class Conversation {
     this.first = Infinity; // the place of the earliest message without gaps after it
     this.queues = [];
     this.unread = 0;
-    this.large = new Large();
     this.keys = new MessageKeys(this.list);
     byId("log").setAttribute("aria-label", say("conversation"));
     byId("earlier").textContent = say("earlier");
@@ -242,15 +241,11 @@ export class Conversation {
         this.remove(message);
         this.on.edit(text);
       },
-      enlarge: (shown, file) => this.enlarge(shown, file),
+      enlarge: (shown, file) => this.on.enlarge(shown, file),
       goTo: (message) => this.goTo(message),
       quoted: (message) => this.items.get(message)?.entry.shown,
       queues: () => this.queues,
     };
-  }
-
-  enlarge(shown, file) {
-    this.large.show(shown.files.filter(isImage), file);
   }
 
   // ---------------------------------------------------------------- the reader

@@ -9,7 +9,7 @@ const SMALL_ENOUGH = 600_000; // bytes
 
 export const isImage = (file) => /^image\/(png|jpeg|webp|gif|avif)$/.test(file.mime);
 const kindPlayed = (file) => /^(video|audio)\/(mp4|webm|mpeg|ogg|wav|flac)$/.exec(file.mime)?.[1];
-const addressOf = (file) => `files/${encodeURIComponent(file.id)}`;
+export const addressOf = (file) => `files/${encodeURIComponent(file.id)}`;
 // A smaller image for the message; the large view and the download use the original.
 const shownFrom = (file) => (file.size > SMALL_ENOUGH ? `${addressOf(file)}?small=1` : addressOf(file));
 
@@ -101,63 +101,4 @@ export function swapWhenLoaded(box, node) {
   const swap = (shown) => box.coming === node && box.replaceChildren(shown);
   image.addEventListener("load", () => swap(node), { once: true });
   node.addEventListener("broken", (event) => swap(event.detail), { once: true });
-}
-
-const SWIPE_PX = 48;
-
-/** One image on the whole page; arrow keys, buttons and swipes show the next and previous ones. */
-export class Large {
-  constructor() {
-    this.dialog = byId("large");
-    byId("large-close").textContent = say("close");
-    byId("large-download").textContent = say("download");
-    byId("large-close").addEventListener("click", () => this.dialog.close());
-    byId("large-image").draggable = false;
-    byId("large-image").addEventListener("click", () => this.swiped || this.dialog.close());
-    this.dialog.addEventListener("click", (event) => event.target === this.dialog && this.dialog.close());
-    this.dialog.addEventListener("keydown", (event) => {
-      const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-      if (step) this.step(step);
-    });
-    for (const [id, step, key] of [["large-before", -1, "before"], ["large-after", 1, "after"]]) {
-      byId(id).setAttribute("aria-label", say(key));
-      byId(id).addEventListener("click", () => this.step(step));
-    }
-    this.swipes(byId("large-stage"));
-  }
-
-  /** Change the image on a horizontal swipe; a shorter move stays a tap. */
-  swipes(stage) {
-    let from = null;
-    stage.addEventListener("pointerdown", (event) => { from = event.isPrimary ? event.clientX : null; });
-    stage.addEventListener("pointerup", (event) => {
-      const moved = from === null ? 0 : event.clientX - from;
-      from = null;
-      if (Math.abs(moved) < SWIPE_PX) return;
-      this.swiped = true; // the click that follows must not close the view
-      setTimeout(() => { this.swiped = false; });
-      this.step(moved < 0 ? 1 : -1);
-    });
-  }
-
-  step(by) {
-    this.draw((this.at + by + this.files.length) % this.files.length);
-  }
-
-  show(files, id) {
-    this.files = files;
-    this.draw(files.findIndex((file) => file.id === id));
-    this.dialog.showModal();
-  }
-
-  draw(at) {
-    this.at = at;
-    const file = this.files[at];
-    const address = addressOf(file);
-    for (const id of ["large-before", "large-after"]) byId(id).hidden = this.files.length < 2;
-    const of = this.files.length > 1 ? `${at + 1}/${this.files.length} · ` : "";
-    byId("large-name").textContent = `${of}${file.name} · ${sizeText(file.size)}`;
-    Object.assign(byId("large-image"), { src: address, alt: file.name });
-    Object.assign(byId("large-download"), { href: `${address}?download=1`, download: file.name });
-  }
 }

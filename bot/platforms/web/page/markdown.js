@@ -87,8 +87,9 @@ export async function copyText(text, button) {
   } catch {
     return; // the browser forbids it, and no message would help
   }
+  button.dataset.label ??= button.textContent;
   button.textContent = say("copied");
-  setTimeout(() => (button.textContent = say("copy")), 1500);
+  setTimeout(() => (button.textContent = button.dataset.label), 1500);
 }
 
 /** Copy a text on a page without TLS, where browsers have no other way. */

@@ -1,0 +1,76 @@
+// What a person does with a result: each action runs one of the bot's commands, or asks first.
+
+import { resultAddress } from "./large.js";
+import { ask } from "./menu.js";
+import { say } from "./texts.js";
+
+const NEW_RESULTS = new Set(["vary", "upscale", "edit-image", "video"]); // commands that name an image
+
+/** Run a command, as a form of the bot does. */
+function frame(command, item, values = {}) {
+  const numbered = NEW_RESULTS.has(command) && item.image ? { number: String(item.image) } : {};
+  return { type: "submit", command, job: item.job, values: { ...numbered, ...values } };
+}
+
+export class ResultActions {
+  /**
+   * `on` has `deliver(frame)`, `ask(form)`, `attach(file)`, `chat()` to show the chat's end,
+   * `changed(item)`, `removed(job)`, and `failed()` to say that the server does not answer.
+   */
+  constructor(on) {
+    this.on = on;
+  }
+
+  /** Run a command on a result; its message appears in the chat. */
+  run(command, item) {
+    if (command === "edit-image") return this.edit(item);
+    this.on.deliver(frame(command, item));
+    this.on.chat();
+  }
+
+  edit(item) {
+    const field = { name: "prompt", label: say("large_edit_label"), value: "", long: true, required: true };
+    const send = (values) => {
+      this.on.deliver(frame("edit-image", item, values));
+      this.on.chat();
+    };
+    this.on.ask({ title: say("large_edit_title"), fields: [field], send: say("large_edit"), take: send });
+  }
+
+  /** Delete a result after a question. */
+  async remove(item) {
+    if (!await ask(say("large_delete_sure"), say("large_delete"))) return;
+    this.on.deliver(frame("delete", item));
+    this.on.removed(item.job);
+  }
+
+  /** Attach an image to the next message. */
+  async start(item) {
+    try {
+      const answer = await fetch(resultAddress(item));
+      if (!answer.ok) throw new Error(String(answer.status));
+      const data = await answer.blob();
+      this.on.chat();
+      this.on.attach(new File([data], item.name, { type: data.type }));
+    } catch {
+      this.on.failed();
+    }
+  }
+
+  /** Make a result a favourite, or no longer. */
+  async mark(item) {
+    const favourite = !item.favourite;
+    const show = (value) => {
+      item.favourite = value;
+      this.on.changed(item);
+    };
+    show(favourite);
+    try {
+      const answer = await fetch(`${resultAddress(item)}/favourite`, { method: favourite ? "PUT" : "DELETE" });
+      if (!answer.ok) throw new Error(String(answer.status));
+    } catch {
+      show(!favourite);
+      this.on.failed();
+    }
+  }
+}
