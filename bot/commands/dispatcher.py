@@ -30,7 +30,7 @@ from bot.delivery.presenter import Presenter
 from bot.people.people import LanguageTold, Person
 from bot.requests.limits import ban_of
 from bot.requests.options import SIZES
-from bot.texts.catalogue import language_of, plain, say, word
+from bot.texts.catalogue import language_of, names_of, plain, say, word
 from bot.texts.refusals import sentence
 from queueing.core.constructors import altering
 from queueing.core.errors import Fenced, Refused, StoreError
@@ -83,7 +83,9 @@ class Dispatcher:
         """Create it. Calls are carried out only while the `lease` is held."""
         self.commands: Sequence[Command] = context.commands
         self._by_name: Mapping[str, Command] = {
-            name: each for each in context.commands for name in (each.name, *each.aliases)
+            name: each
+            for each in context.commands
+            for name in (each.name, *each.aliases, *names_of(each.name))
         }
         self._typed = frozenset(n for n, each in self._by_name.items() if not each.hidden)
         self._context = context

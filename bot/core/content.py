@@ -132,6 +132,7 @@ class Content:
     - `buttons` are rows.
     - `mention` is the only platform user id that this message may notify.
     - `spoiler` hides the images until a reader asks for them.
+    - `alt` says what the images show, to those who cannot see them.
     - `voice`: the only file is an answer read aloud, which a platform may show as a voice message.
     - `awaits`: a reply to this message is expected, so a platform may open the reader's keyboard for it.
     - `secret`: a platform whose messages the bot keeps itself shows the content once and stores nothing.
@@ -144,6 +145,7 @@ class Content:
     buttons: tuple[tuple[Button, ...], ...] = ()
     mention: str | None = None
     spoiler: bool = False
+    alt: str = ""
     voice: bool = False
     awaits: bool = False
     secret: bool = False

@@ -259,7 +259,7 @@ class ResultRenderer:
         )
         rendered = await self._render_text(content, output.text, limits, language)
         if len(files) > limits.files_per_edit:
-            further = Content(files=files[limits.files_per_edit :])
+            further = Content(files=files[limits.files_per_edit :], alt=content.alt)
             return replace(rendered, rest=(*rendered.rest, further))
         return rendered
 

@@ -93,6 +93,13 @@ def word(language: str, key: str, **values: str | float) -> str:
     return plain(say(language, key, **values)) if values else _word(language, key)
 
 
+def names_of(command: str) -> Sequence[str]:
+    """Return a command's names in all languages; menus show them where a chat can."""
+    key = f"called.{command}"
+    names = (each.get(key, command) for each in CATALOGUES.values())
+    return [name for name in dict.fromkeys(names) if name != command]
+
+
 @lru_cache(maxsize=4096)  # as above
 def _word(language: str, key: str) -> str:
     return plain(say(language, key))

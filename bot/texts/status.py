@@ -209,7 +209,12 @@ def result(
         body += ("\n", *note)
     images = sum(file.mime.startswith("image/") for file in output.files)
     rows = results.of_result(job, language, abilities, images=images)
-    return Content(body=join(body), files=files, buttons=rows)
+    return Content(body=join(body), files=files, buttons=rows, alt=shown_in(job.request))
+
+
+def shown_in(request: Request) -> str:
+    """Return what a request's pictures show: the prompt; "" for other results."""
+    return (request.original or request.prompt) if isinstance(request, Generation) else ""
 
 
 def _words(request: Request, output: Output, language: str) -> Body:

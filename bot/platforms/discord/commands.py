@@ -6,6 +6,7 @@ Does not know what commands do; passes every call to one `Take`.
 import hashlib
 import inspect
 import json
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -31,6 +32,8 @@ Take = Callable[
 ]
 """Starts a command's call: its values by parameter name, or the message of an opened menu."""
 
+_CALLED = "called."  # the texts with the names of commands
+_NAME = re.compile(r"[-_'\w]{1,32}")
 _OPTION_TYPES: Mapping[ParamKind, discord.AppCommandOptionType] = {
     ParamKind.WHOLE: discord.AppCommandOptionType.integer,
     ParamKind.DECIMAL: discord.AppCommandOptionType.number,
@@ -45,9 +48,9 @@ _COMPLETED = frozenset(
 
 
 class HelpTexts(app_commands.Translator):
-    """Provides Discord with the help texts in every language.
+    """Provides Discord with the names and help texts of commands in every language.
 
-    Names are the same in all languages.
+    Options have the same names in all languages.
     """
 
     def __init__(self, describe: Describe) -> None:
@@ -57,12 +60,15 @@ class HelpTexts(app_commands.Translator):
         self,
         string: app_commands.locale_str,
         locale: discord.Locale,
-        context: app_commands.TranslationContextTypes,  # noqa: ARG002 - the library's signature
+        context: app_commands.TranslationContextTypes,
     ) -> str | None:
         """Return the text in that language, or None if it equals the English one."""
         if "key" not in string.extras:
             return None
         text = self._describe(string.extras["key"], locale.value)[:HELP_MOST]
+        named = context.location is app_commands.TranslationContextLocation.command_name
+        if named and string.extras["key"].startswith(_CALLED) and not _NAME.fullmatch(text):
+            return None
         return None if text == string.message else text
 
 
@@ -176,7 +182,7 @@ def slash_command(
     )(callback)
     app_commands.rename(**{_identifier(param): param.name for param in command.params})(callback)
     made: app_commands.Command[Any, ..., None] = app_commands.Command(
-        name=command.name, description=_help(command.help, describe), callback=callback
+        name=_name(command), description=_help(command.help, describe), callback=callback
     )
     if command.admin:
         # Only hides the command; servers may change it, and the bot checks rights itself.
@@ -202,6 +208,13 @@ def _signature(command: Command, platform: str, handler: CommandHandler) -> insp
 
 def _identifier(param: Param) -> str:
     return param.name.replace("-", "_")
+
+
+def _name(command: Command) -> app_commands.locale_str | str:
+    """Return a command's name, to be translated. Admins type the same in all languages."""
+    if command.admin:
+        return command.name
+    return app_commands.locale_str(command.name, key=_CALLED + command.name)
 
 
 def _help(key: str, describe: Describe) -> app_commands.locale_str:

@@ -33,6 +33,7 @@ from queueing.core.requests import File
 
 TEXT_MOST = 2000  # Discord refuses longer contents; counted in UTF-16 units to be safe
 LABEL_MOST = 80
+ALT_MOST = 1024
 FORM_LABEL_MOST = 45  # of a form's title and of a field's label
 FORM_VALUE_MOST = 4000
 
@@ -78,7 +79,7 @@ def outgoing(content: Content, *, now: float) -> OutgoingDiscord:
     content = replace(content, body=dated(content.body, now))
     return OutgoingDiscord(
         text=text_of(content),
-        files=[_upload(file, spoiler=content.spoiler) for file in content.files],
+        files=[_upload(file, content) for file in content.files],
         view=view_of(content.buttons),
         mentions=discord.AllowedMentions(
             everyone=False,
@@ -180,9 +181,14 @@ def _escaped(found: re.Match[str]) -> str:
     return f"\\{found[0]}"
 
 
-def _upload(file: File, *, spoiler: bool = False) -> discord.File:
+def _upload(file: File, content: Content) -> discord.File:
     """Return a new upload of a file; each try needs its own."""
-    return discord.File(io.BytesIO(file.data), filename=file.name, spoiler=spoiler)
+    return discord.File(
+        io.BytesIO(file.data),
+        filename=file.name,
+        spoiler=content.spoiler,
+        description=_UNSENDABLE.sub("", content.alt)[:ALT_MOST] or None,
+    )
 
 
 def view_of(rows: Sequence[Sequence[Button]]) -> discord.ui.View | None:

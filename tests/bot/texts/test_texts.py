@@ -100,6 +100,7 @@ def test_every_ability_and_command_has_its_text() -> None:
     """A new capability or command would have no words."""
     needed = {f"{said}.{able}" for able in Capability for said in ("ability", "unable")}
     needed |= {command.help for command in COMMANDS}
+    needed |= {f"called.{each.name}" for each in COMMANDS if not (each.admin or each.hidden)}
     needed |= {command.example for command in COMMANDS if command.example}
     needed |= {param.help for command in COMMANDS for param in command.params}
     assert needed <= set(REFERENCE)
@@ -140,6 +141,7 @@ def test_every_text_is_used_and_every_key_used_exists() -> None:
     made |= {f"failure.{what}" for what in ProblemKind} | {f"field.{field}" for field in WORDS}
     elsewhere = ("reason.", "page.", "dashboard.")  # in test_reasons and test_page_texts
     made |= {key for key in REFERENCE if key.startswith(elsewhere)}
+    made |= {f"called.{each.name}" for each in COMMANDS if not each.admin}
     made |= {f"state.{state}" for state in JobState}
     made |= {f"settings.{param.name}" for param in SETTINGS.params}
     made |= {param.help for command in COMMANDS for param in command.params}

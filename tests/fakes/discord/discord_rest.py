@@ -5,6 +5,7 @@ in `mismatches` and fails the test at its end.
 """
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,6 +36,8 @@ MODAL_SUBMIT = 5
 FIRST_ANSWER_S = 3.0
 TOKEN_LIFE_S = 900.0
 TEXT_MOST = 2000
+ALT_MOST = 1024
+COMMAND_NAME = re.compile(r"[-_'\w]{1,32}")
 UPLOAD_MOST = (10 * 2**20, 10 * 2**20, 50 * 2**20, 100 * 2**20)  # by how far a server is boosted
 THINKING = 128  # the LOADING flag of a message
 SUPPRESS_EMBEDS = 4
@@ -206,6 +209,12 @@ class Rest:
 
     def _sync(self, seen: Seen, _parts: list[str]) -> tuple[int, Any]:
         self.syncs += 1
+        for locale in {""} | {each for body in seen.body for each in _names(body)}:
+            names = [(body["type"], _names(body).get(locale, body["name"])) for body in seen.body]
+            slashes = [name for kind, name in names if kind == 1]
+            fit = all(COMMAND_NAME.fullmatch(name) and name.islower() for name in slashes)
+            if not fit or len(set(names)) < len(names):
+                raise Refusal(400, 50035, f"Invalid Form Body: names of commands in {locale}")
         self.commands = [shapes.command(self.ids.new(), body) for body in seen.body]
         return 200, self.commands
 
@@ -340,6 +349,9 @@ class Rest:
                 files.append(kept[number])
             elif uploaded is not None:
                 uploaded.id = self.ids.new()
+                uploaded.alt = listed.get("description") or ""
+                if len(uploaded.alt) > ALT_MOST:
+                    raise Refusal(400, 50035, "Invalid Form Body: description")
                 files.append(uploaded)
             else:
                 raise Refusal(400, 50035, "Invalid Form Body: attachment is not there")
@@ -433,6 +445,10 @@ class Rest:
             case _:
                 pass
         return 200, shapes.message(message, self.base_url)
+
+
+def _names(command: Json) -> dict[str, str]:
+    return command.get("name_localizations") or {}
 
 
 def _data(seen: Seen) -> Json:

@@ -32,6 +32,7 @@ class FakeFile:
     name: str
     data: bytes
     mime: str = "application/octet-stream"
+    alt: str = ""
     moved_to: str | None = None  # its address answers with a redirect
     until: asyncio.Event | None = None  # its address answers only then
 

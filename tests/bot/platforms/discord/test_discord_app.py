@@ -55,6 +55,7 @@ async def test_the_real_commands_are_ones_discord_takes() -> None:
     assert set(menus) == {describe(each.menu, "en") for each in COMMANDS if each.menu}
     assert len(menus) <= 5
     assert all("de" in each["name_localizations"] for each in menus.values())
+    assert typed["image"]["name_localizations"] == {"de": "bild"}
     for command in typed.values():
         options = command["options"]
         texts = [command["name"], command["description"]]
@@ -75,6 +76,7 @@ async def test_an_image_is_asked_for_and_delivered_in_one_message(tmp_path: Path
         [message] = fake.channel().messages
         assert message is call.answer
         assert message.files[0].data.startswith(b"\x89PNG")
+        assert message.files[0].alt == "a *cat* @everyone"
         assert "a *cat* @everyone" in message.shown
         assert message.notified == frozenset()
         assert message.edited_by_token == 0

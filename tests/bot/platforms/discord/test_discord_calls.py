@@ -155,6 +155,8 @@ async def test_commands_are_registered_with_ranges_choices_and_help() -> None:
     """Discord's menu would lack options, bounds, help or the hint at admins."""
 
     def describe(key: str, language: str) -> str:
+        if key.startswith("called."):
+            return f"{key.removeprefix('called.')}-ä" if language == "de" else key
         return f"{key} auf Deutsch" if language == "de" else f"{key} in English"
 
     async with FakeDiscord() as fake:
@@ -168,6 +170,8 @@ async def test_commands_are_registered_with_ranges_choices_and_help() -> None:
     assert (options["steps"]["min_value"], options["steps"]["max_value"]) == (1, 50)
     assert options["seed"]["max_value"] == 2**53 - 1
     assert [each["value"] for each in options["style"]["choices"]] == ["oil", "ink"]
+    assert image["name_localizations"] == {"de": "image-ä"}
+    assert not commands["preload"]["name_localizations"]  # admins type the same everywhere
     assert image["description"] == "help.image in English"
     assert image["description_localizations"] == {"de": "help.image auf Deutsch"}
     assert options["model"]["description_localizations"] == {"de": "param.model auf Deutsch"}

@@ -16,7 +16,16 @@ from bot.core.content import (
     Strong,
     utf16_length,
 )
-from bot.platforms.discord.renderer import TEXT_MOST, fit, literal, pressed, text_of, view_of
+from bot.platforms.discord.renderer import (
+    TEXT_MOST,
+    fit,
+    literal,
+    outgoing,
+    pressed,
+    text_of,
+    view_of,
+)
+from queueing.core.requests import File
 
 # Signs that mean something to Discord, so that random texts are full of them.
 NASTY = st.text(st.sampled_from("*_~|`[]()<>@#:-+\\/1.) \n") | st.characters(), max_size=200)
@@ -98,6 +107,15 @@ def test_a_cut_answer_closes_its_code_block() -> None:
     text = fit((Markdown("```py\n" + "x = 1\n" * 500), " · flux"), TEXT_MOST)
     assert text.endswith("\n```\n… · flux")
     assert TEXT_MOST - 20 <= utf16_length(text) <= TEXT_MOST
+
+
+async def test_the_description_of_a_picture_fits() -> None:
+    """A long prompt would have Discord refuse the picture."""
+    file = File(name="cat.png", mime="image/png", data=b"")
+    [sent] = outgoing(Content(files=(file,), alt="cat\u202e " * 900), now=0.0).files
+    assert sent.description is not None
+    assert sent.description.startswith("cat cat")
+    assert len(sent.description) == 1024
 
 
 def test_emoji_count_as_the_two_units_they_are() -> None:
