@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from types import MappingProxyType
 
 from aiohttp import web
 
@@ -24,11 +25,14 @@ PAGE_POLICY = (
     "img-src 'self' blob:; "  # blob: previews an image before it is sent
     "media-src 'self'; "
     "font-src 'self'; "
+    "manifest-src 'self'; "
+    "worker-src 'self'; "
     "connect-src 'self'; "
     "base-uri 'none'; "
     "form-action 'none'; "
     "frame-ancestors 'none'; "
-    "require-trusted-types-for 'script'"  # makes Chromium refuse innerHTML altogether
+    "require-trusted-types-for 'script'; "  # makes browsers refuse innerHTML altogether
+    "trusted-types usher"  # the only policy there can be: notify.js, for the service worker
 )
 _SCHEMES = ("http", "https")
 
@@ -59,6 +63,8 @@ TYPES = {
     ".css": "text/css",
     ".js": "text/javascript",
     ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".webmanifest": "application/manifest+json",
     ".woff2": "font/woff2",
 }
 
@@ -131,9 +137,17 @@ def _takes_gzip(request: web.Request) -> bool:
 
 
 class Assets:
-    """Files by name: their MIME types and bytes, read and compressed at startup."""
+    """Files by name: their MIME types and bytes, read and compressed at startup.
 
-    def __init__(self, files: Mapping[str, tuple[str, bytes]]) -> None:
+    `headers` are further headers of files, by name.
+    """
+
+    def __init__(
+        self,
+        files: Mapping[str, tuple[str, bytes]],
+        headers: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    ) -> None:
+        self._headers = headers
         self._plain = {name: _asset(kind, body) for name, (kind, body) in files.items()}
         self._gzip = {
             name: _asset(kind, _gzip(body), "gzip")
@@ -148,9 +162,10 @@ class Assets:
             raise web.HTTPNotFound
         encoded = self._gzip.get(name) if _takes_gzip(request) else None
         asset = encoded or self._plain[name]
+        headers = {**asset.headers, **self._headers.get(name, {})}
         if any(known.value in {asset.tag, "*"} for known in request.if_none_match or ()):
-            return web.Response(status=304, headers=asset.headers)
-        return web.Response(body=asset.body, headers=asset.headers)
+            return web.Response(status=304, headers=headers)
+        return web.Response(body=asset.body, headers=headers)
 
 
 def require_own_page(request: web.Request) -> None:

@@ -19,7 +19,6 @@ from bot.platforms.web.assets import (
     HEADERS,
     Assets,
     browsers_language,
-    page_files,
     page_texts,
     require_own_page,
 )
@@ -36,6 +35,7 @@ from bot.platforms.web.page_connection import (
 )
 from bot.platforms.web.protocol import MAX_FRAME, CommandRow, ModelQueue
 from bot.platforms.web.sessions import Sessions, set_cookie
+from bot.platforms.web.shell import chat_assets
 from bot.platforms.web.tab import ChatTab
 from bot.texts.catalogue import language_of
 from queueing.core.concurrency import TaskGroup
@@ -91,7 +91,7 @@ class WebServer:
         self._loopback = loopback
         self._names = names
         self._path = path
-        self._page = Assets(page_files())
+        self._page = chat_assets()
         self._texts = Assets(page_texts())
         self.watcher = None if operator is None else DashboardFeed(operator)
         self._operator = None if self.watcher is None else self._operator_routes(self.watcher)
@@ -123,6 +123,9 @@ class WebServer:
     def _add_to(self, router: web.UrlDispatcher, path: str) -> None:
         """Register the routes below a path. The pages name each other without it."""
         router.add_get(f"{path}/", self._index)
+        router.add_get(
+            f"{path}/{{name:sw\\.js}}", self._static
+        )  # works for the pages below its path
         router.add_get(f"{path}/static/{{name:.+}}", self._static)
         router.add_get(f"{path}/texts/{{locale}}.json", self._words)
         router.add_get(f"{path}/socket", self._socket)

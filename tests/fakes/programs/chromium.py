@@ -287,13 +287,16 @@ class Chromium:
         self._address = address
 
     @asynccontextmanager
-    async def page(self) -> AsyncIterator[Page]:
-        """Open a page with cookies and storage of its own, and close it at the end."""
+    async def page(self, *permissions: str) -> AsyncIterator[Page]:
+        """Open a page with cookies, storage and permissions of its own, and close it at the end."""
         async with aiohttp.ClientSession() as session, session.ws_connect(self._address) as ws:
             browser = Page(ws)  # the browser itself speaks the same protocol
             context = await browser.ask("Target.createBrowserContext")
             where = {"url": "about:blank", "browserContextId": context["browserContextId"]}
             target = (await browser.ask("Target.createTarget", **where))["targetId"]
+            if permissions:
+                granted = {"permissions": permissions, **context}
+                await browser.ask("Browser.grantPermissions", **granted)
             root = self._address.partition("/devtools/")[0]
             try:
                 async with _open(session, f"{root}/devtools/page/{target}") as page:

@@ -7,6 +7,7 @@ import { byId, make, newKey } from "./dom.js";
 import { FormDialog } from "./forms.js";
 import { Gallery } from "./gallery.js";
 import { Large } from "./large.js";
+import { Attention, installWorker } from "./notify.js";
 import { ResultActions } from "./results.js";
 import { Side } from "./side.js";
 import { language, say, speak } from "./texts.js";
@@ -30,6 +31,7 @@ const conversation = new Conversation({
   edit: (text) => composer.write(text),
   earlier: (place) => connection.earlier(place),
   enlarge: (shown, file) => large.showMessage(shown, file),
+  arrived: (entry, old) => attention.arrived(entry, old),
 });
 
 const composer = new Composer({
@@ -42,6 +44,8 @@ const composer = new Composer({
   lines: () => conversation.lines(),
   connected: () => connection.open,
 });
+
+const attention = new Attention(installWorker());
 
 document.addEventListener("click", (event) => {
   const typed = event.target.closest?.("[data-typed]");

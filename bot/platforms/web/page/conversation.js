@@ -16,7 +16,7 @@ const REACH = 1.5; // screens that lie ready above and below
 
 export class Conversation {
   /** `on` has `press(message, button)`, `reply(message, text)`, `edit(text)`, `earlier(place)`,
-   *  `enlarge(shown, file)`. */
+   *  `enlarge(shown, file)`, `arrived(entry, old)`. */
   constructor(on) {
     this.on = on;
     this.list = byId("messages");
@@ -27,7 +27,6 @@ export class Conversation {
     this.changed = new Set(); // items to draw
     this.first = Infinity; // the place of the earliest message without gaps after it
     this.queues = [];
-    this.unread = 0;
     this.keys = new MessageKeys(this.list);
     byId("log").setAttribute("aria-label", say("conversation"));
     byId("earlier").textContent = say("earlier");
@@ -40,7 +39,6 @@ export class Conversation {
     this.scroll.addEventListener("scroll", () => this.scrolled(), { passive: true });
     this.stick = true; // stay at the end until the reader scrolls up
     this.top = this.furthest = 0; // the last scroll position, and its maximum
-    addEventListener("focus", () => this.seen());
   }
 
   // ---------------------------------------------------------------- what comes in
@@ -77,6 +75,7 @@ export class Conversation {
     if (!entry.shown) return this.remove(entry.message);
     const shown = this.put(entry);
     if (!old) this.notice(shown, !item);
+    this.on.arrived(entry, old);
   }
 
   /** Show a message the person has just sent, before the server has it. */
@@ -256,10 +255,6 @@ export class Conversation {
     clearTimeout(item.settle);
     item.settle = setTimeout(() => this.tell(item), SETTLED_MS);
     if (isNew && !this.stick) byId("to-end").hidden = false;
-    if (document.hidden || !document.hasFocus()) {
-      this.unread += isNew || shown.files.length > 0 ? 1 : 0;
-      document.title = this.unread ? "● Usher" : "Usher";
-    }
   }
 
   /** Announce a message, unless its words were announced before. */
@@ -272,9 +267,6 @@ export class Conversation {
 
   seen() {
     byId("to-end").hidden = true;
-    if (document.hidden || !document.hasFocus()) return; // nobody has seen it yet
-    this.unread = 0;
-    document.title = "Usher";
   }
 
   scrolled() {

@@ -544,7 +544,7 @@ async def test_the_title_marks_what_came_while_nobody_looked(stage: Stage) -> No
     page = stage.page
     await page.evaluate("document.hasFocus = () => false")
     await stage.show(Content(body=("done",)))
-    await page.wait("document.title === '● Usher'")
+    await page.wait("document.title === '(1) Usher'")
     await page.evaluate("document.hasFocus = () => true; dispatchEvent(new Event('focus'))")
     await page.wait("document.title === 'Usher'")
 

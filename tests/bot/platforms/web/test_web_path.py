@@ -55,7 +55,7 @@ async def _whole(session: aiohttp.ClientSession, page: str) -> set[str]:
         address = left.pop()
         async with session.get(address) as answer:
             assert answer.status == 200, address
-            found[urlsplit(address).path] = text = await answer.text()
+            found[urlsplit(address).path] = text = await answer.text(errors="replace")
         named = _IN_PAGE.findall(text) if "<html" in text else []
         named += _IN_SCRIPT.findall(text) if address.endswith(".js") else []
         there = [urljoin(address, each) for each in named]

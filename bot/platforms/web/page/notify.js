@@ -1,0 +1,99 @@
+// Tells people about results that are ready while they look elsewhere: a count in the title and on the
+// installed page's icon and, for those who ask for it, a notification.
+
+import { bodyText } from "./body.js";
+import { byId } from "./dom.js";
+import { say } from "./texts.js";
+import { toast } from "./toast.js";
+
+const WANTED = "usher-notify";
+const TITLE = "Usher";
+
+export class Attention {
+  /** `worker` is a promise of the service worker's registration. */
+  constructor(worker) {
+    this.running = new Map(); // by message id: whether its job still runs
+    this.unseen = new Set(); // messages
+    this.bell = byId("bell");
+    this.bell.addEventListener("click", () => this.change());
+    addEventListener("focus", () => this.seen());
+    document.addEventListener("visibilitychange", () => this.seen());
+    worker.then((registration) => registration && "Notification" in window && this.offer());
+  }
+
+  /** Take in a message as of its newest change. `old` is for what was there before the page was opened. */
+  arrived({ message, shown }, old) {
+    const before = this.running.get(message);
+    if (!shown || shown.author !== "usher") return;
+    const running = shown.waits || shown.buttons.flat().some((button) => button.command === "cancel");
+    this.running.set(message, running);
+    if (old || running || before === false || isSeen()) return;
+    this.unseen.add(message);
+    this.count();
+    if (document.hidden) this.notify(message, shown);
+  }
+
+  seen() {
+    if (!isSeen() || this.unseen.size === 0) return;
+    this.unseen.clear();
+    this.count();
+  }
+
+  count() {
+    const { size } = this.unseen;
+    document.title = size ? `(${size}) ${TITLE}` : TITLE;
+    navigator.setAppBadge?.(size).catch(() => {}); // not allowed before the page is installed
+  }
+
+  async notify(message, shown) {
+    if (!this.wanted) return;
+    const words = bodyText(shown.body).trim().slice(0, 200);
+    const { active } = await navigator.serviceWorker.ready;
+    active.postMessage({ title: say("notify_ready"), body: words, tag: message });
+  }
+
+  // ---------------------------------------------------------------- the bell
+
+  get wanted() {
+    return !this.bell.hidden && Notification.permission === "granted" && stored();
+  }
+
+  offer() {
+    this.bell.hidden = false;
+    this.bell.setAttribute("aria-pressed", String(this.wanted));
+    this.bell.title = say("notify");
+    this.bell.setAttribute("aria-label", say("notify"));
+  }
+
+  async change() {
+    if (this.wanted) store(false);
+    else if ((await Notification.requestPermission()) === "granted") store(true);
+    else toast(say("notify_denied"));
+    this.offer();
+  }
+}
+
+const isSeen = () => !document.hidden && document.hasFocus();
+
+function stored() {
+  try {
+    return localStorage.getItem(WANTED) === "yes";
+  } catch {
+    return false;
+  }
+}
+
+function store(wanted) {
+  localStorage.setItem(WANTED, wanted ? "yes" : "no");
+}
+
+/** Install the service worker. Resolves to its registration, or to nothing where there is none. */
+export async function installWorker() {
+  try {
+    // Trusted Types demand a policy for the address of a script. It permits this one only.
+    const policy = globalThis.trustedTypes?.createPolicy("usher", { createScriptURL: () => "sw.js" });
+    return await navigator.serviceWorker?.register(policy?.createScriptURL("") ?? "sw.js");
+  } catch {
+    return undefined; // a private window, or the server is away
+  }
+}

@@ -1,0 +1,67 @@
+// The service worker: shows the page while its server is away, and shows notifications. It keeps nothing
+// personal, only the files in SHELL, which the server writes before this text. They come from the server
+// whenever it answers, so an upgrade never shows an old page.
+
+const { scope } = registration;
+const OURS = `usher ${scope} `; // another program's pages may share the origin
+const KEPT = OURS + SHELL.version;
+const addresses = new Set(SHELL.files.map((file) => new URL(file, scope).href));
+const TEXTS = /^texts\/([a-z]+)[^/]*\.json$/i;
+
+addEventListener("install", (event) => event.waitUntil(keep()));
+addEventListener("activate", (event) => event.waitUntil(dropOthers()));
+addEventListener("fetch", (event) => {
+  const address = event.request.method === "GET" && keptAs(event.request.url);
+  if (address) event.respondWith(answer(event.request, address));
+});
+addEventListener("message", (event) => event.waitUntil(notify(event.data, event.source)));
+addEventListener("notificationclick", (event) => {
+  event.notification.close();
+  event.waitUntil(showPage());
+});
+
+async function keep() {
+  const cache = await caches.open(KEPT);
+  await cache.addAll([...addresses].map((address) => new Request(address, { cache: "no-cache" })));
+  await skipWaiting();
+}
+
+async function dropOthers() {
+  const names = await caches.keys();
+  await Promise.all(names.filter((name) => name.startsWith(OURS) && name !== KEPT).map((name) => caches.delete(name)));
+  await clients.claim();
+}
+
+/** Return the address under which a file is kept, or null: of everything else, and of links with a token. */
+function keptAs(url) {
+  const address = url.split("#")[0];
+  const locale = TEXTS.exec(address.slice(scope.length))?.[1].toLowerCase();
+  if (!address.startsWith(scope) || !locale) return addresses.has(address) ? address : null;
+  const texts = (language) => new URL(`texts/${language}.json`, scope).href;
+  return addresses.has(texts(locale)) ? texts(locale) : texts("en");
+}
+
+async function answer(request, address) {
+  let response;
+  try {
+    response = await fetch(request);
+    if (response.status < 500) return response; // else a proxy's, or a process about to stop
+  } catch {
+    // no network, or no server
+  }
+  const cache = await caches.open(KEPT);
+  return (await cache.match(address, { ignoreVary: true })) ?? response ?? Response.error();
+}
+
+/** Show a notification, unless the person looks at the page in another tab. */
+async function notify({ title, body, tag }, source) {
+  const pages = await clients.matchAll({ type: "window" });
+  if (pages.some((page) => page.id !== source.id && page.visibilityState === "visible")) return;
+  await registration.showNotification(title, { body, tag, icon: "static/icon-192.png" });
+}
+
+async function showPage() {
+  const pages = await clients.matchAll({ type: "window", includeUncontrolled: true });
+  const page = pages.find(({ url }) => url.startsWith(scope));
+  await (page ? page.focus() : clients.openWindow(scope));
+}

@@ -1,0 +1,105 @@
+"""The page as an installed one in a real Chromium: without its server, after an upgrade, in the back."""
+
+import asyncio
+
+import pytest
+
+from bot.core.content import Button, Content
+from bot.platforms.web import shell
+from bot.platforms.web.assets import page_files
+from bot.platforms.web.platform import Web
+from tests.bot.platforms.web.test_web_page import Stage, chromium, stage
+from tests.bot.platforms.web.web_client import running
+from tests.fakes.command_handler import ScriptedHandler
+from tests.fakes.memory_log import MemoryLog, web_chat
+from tests.fakes.ports import port_of
+from tests.fakes.programs.chromium import Chromium, Page
+
+__all__ = ["chromium", "stage"]  # fixtures of the page's own tests
+pytestmark = [pytest.mark.browser, pytest.mark.thorough]
+
+WORKS = "navigator.serviceWorker.ready.then(() => caches.keys()).then((names) => names.join())"
+KEPT = """caches.keys().then((names) => caches.open(names[0])).then((cache) => cache.keys())
+  .then((keys) => keys.map(({ url }) => url))"""
+CANCEL = Button(command="cancel", job_id=7, label="Cancel", danger=True)
+
+
+async def test_the_page_opens_without_its_server_and_comes_back(
+    chromium: Chromium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A phone would show a dinosaur, somebody's words lie on the disk, or an upgrade not arrive."""
+    log, handler = MemoryLog(), ScriptedHandler()
+    port = port_of(handler)
+
+    def web_below_a_path() -> Web:
+        return Web(port=port, log=log, path="/usher")
+
+    async with chromium.page() as page:
+        async with running(web_below_a_path(), handler) as web:
+            root = f"{web.url}usher/"
+            await page.goto(root)
+            await page.wait_text("Connected")
+            await web.send("local", Content(body=("a secret",)))
+            await page.wait_text("a secret")
+            first = await page.evaluate(WORKS)
+            kept = await page.evaluate(KEPT)
+            assert {f"{root}", f"{root}static/app.js", f"{root}texts/de.json"} <= set(kept)
+            assert all(url == root or "/static/" in url or "/texts/" in url for url in kept)
+        await page.reload()
+        await page.wait_text("Connection lost. Reconnecting…")
+        assert "a secret" not in await page.text()
+        page.errors.clear()  # the browser reports each request that found no server
+        files = page_files()
+        page_2 = files["index.html"][1].replace(b"<title>Usher", b"<title>Newer")
+        newer = files | {"index.html": ("text/html", page_2)}
+        monkeypatch.setattr(shell, "page_files", lambda: newer)
+        async with running(web_below_a_path(), handler):
+            await page.wait_text("Connected")
+            await page.wait_text("a secret")
+            await page.reload()
+            await page.wait("document.title === 'Newer'")
+            look = f"{WORKS}.then((names) => (window.kept = names))"
+            await page.wait(f"({look}, window.kept && !window.kept.includes({first!r}))")
+
+
+async def test_a_result_notifies_those_who_asked_for_it(chromium: Chromium) -> None:
+    """People would watch the page to see when their image is done."""
+    async with (
+        running(web_chat(port=0), ScriptedHandler()) as web,
+        chromium.page("notifications") as page,
+    ):
+        await page.goto(web.url)
+        await page.wait_text("Connected")
+        await page.click("#bell")
+        await page.wait("document.getElementById('bell').getAttribute('aria-pressed') === 'true'")
+        await page.evaluate(HIDE)
+        ref = await web.send("local", Content(body=("#2 in line",), buttons=((CANCEL,),)))
+        await web.edit(ref, Content(body=("step 4/8",), buttons=((CANCEL,),)))
+        await page.wait_text("step 4/8")
+        assert await page.evaluate("document.title") == "Usher"
+        await web.edit(ref, Content(body=("a cat\nflux",)))
+        await page.wait("document.title === '(1) Usher'")
+        assert await _notified(page) == ["Your result is ready: a cat\nflux"]
+        await page.click("#bell")
+        await web.send("local", Content(body=("another",)))
+        await page.wait("document.title === '(2) Usher'")
+        assert len(await _notified(page)) == 1
+
+
+async def test_a_browser_that_refuses_notifications_says_so(stage: Stage) -> None:
+    """The bell would do nothing, and nobody would know why."""
+    await stage.page.click("#bell")
+    await stage.page.wait_text("Your browser blocks notifications", "#toast")
+
+
+HIDE = """Object.defineProperty(document, "hidden", { value: true });
+  document.hasFocus = () => false; undefined"""
+SHOWN = """navigator.serviceWorker.ready.then((it) => it.getNotifications())
+  .then((all) => all.map(({ title, body }) => `${title}: ${body}`))"""
+
+
+async def _notified(page: Page) -> list[str]:
+    async with asyncio.timeout(60):
+        while not (found := await page.evaluate(SHOWN)):
+            pass
+    return list(found)
