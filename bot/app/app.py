@@ -106,7 +106,7 @@ class App:
             parts = await open_queue(setup, database, stack)
             meters = await stack.enter_async_context(metering(setup.config.metrics, setup.version))
             given, admission = await stack.enter_async_context(serving(setup, parts, meters))
-            platforms = setup.platforms(assembly.fittings(given))
+            platforms = setup.platforms(assembly.fittings(given, admission))
             gateway = gateway_of(setup, given, admission)
             async with (
                 beside(*([keep_served(gateway.run)] if gateway else [])),

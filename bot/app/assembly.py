@@ -43,6 +43,7 @@ from bot.platforms.web.dashboard import DashboardData
 from bot.platforms.web.gallery_store import GalleryStore
 from bot.platforms.web.protocol import overview
 from bot.requests.admission import AdmissionService
+from bot.requests.dictation import Dictation
 from bot.requests.enhancer import Enhancer
 from bot.requests.limits import Bounds, RequestLimits
 from bot.requests.transcriber import Transcriber
@@ -132,7 +133,9 @@ class SharedParts:
         return self.in_force.access
 
 
-def fittings(given: SharedParts, lease: ChatLease = ALONE) -> PlatformParts:
+def fittings(
+    given: SharedParts, admission: AdmissionService, lease: ChatLease = ALONE
+) -> PlatformParts:
     """Build what chat platforms need. Platforms only send and act while the `lease` is held."""
     stored, queue = given.stored, given.queue
     return PlatformParts(
@@ -149,6 +152,7 @@ def fittings(given: SharedParts, lease: ChatLease = ALONE) -> PlatformParts:
         catalog=lambda: queue.models.offer.catalog,
         operator=lambda: DashboardData(operator_records(given), queue.jobs.open_jobs, given.roles),
         choices=_choices(given),
+        dictation=_dictation(given, admission),
         live=given.in_force,
         lease=lease,
         proxies=given.config.proxies,
@@ -164,6 +168,20 @@ def _choices(given: SharedParts) -> Choices:
         styles=given.in_force.styles,
         clock=given.clock,
     )
+
+
+def _dictation(given: SharedParts, admission: AdmissionService) -> Dictation:
+    queue = given.queue
+    dictation = Dictation(
+        submitter=queue.submitter,
+        jobs=queue.jobs,
+        status=queue.status,
+        admission=admission,
+        people=given.stored.people,
+        access=given.access,
+    )
+    queue.events.subscribe(dictation.on_event)
+    return dictation
 
 
 # ------------------------------------------------------------ requests

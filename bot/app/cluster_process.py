@@ -129,9 +129,9 @@ class ClusterProcess:
             stack.callback(queue.leave)
             stack.enter_context(self.link.reading(name))
             given = await self._given(stack, database, queue)
-            fittings = assembly.fittings(given, lease)
-            platform = platform_of(name, setup.in_force.config.chats, fittings)
             admission = assembly.admission(given)
+            fittings = assembly.fittings(given, admission, lease)
+            platform = platform_of(name, setup.in_force.config.chats, fittings)
             async with (
                 beside(database.fenced()),
                 chats_served(given, admission, (platform,), lease=lease, settle_s=HAND_OVER_S),

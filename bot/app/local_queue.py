@@ -23,6 +23,7 @@ from bot.app.supervisor import after, beside, keep_told, tidy
 from bot.config.config import Config
 from bot.monitoring.recorder import Recorder
 from bot.requests.admission import AdmissionService
+from bot.requests.dictation import DictationEnds
 from queueing.core.catalog import Catalog
 from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import BackendError
@@ -192,7 +193,8 @@ async def serving(
             assembly.enhancer(given, admission),
             assembly.transcriber(given, admission),
         )
-        for listener in (enhancer.on_event, transcriber.on_event):
+        dictated = DictationEnds(parts.queue.deliveries)
+        for listener in (enhancer.on_event, transcriber.on_event, dictated.on_event):
             parts.queue.events.subscribe(listener)
         prepare = reconfiguring(setup, parts, stack)
         stack.enter_context(setup.reloader.applying(given.stored.audit, prepare))
@@ -200,7 +202,7 @@ async def serving(
         async with (
             beside(*upkeep(setup, parts, given)),
             after(parts.discovery.looked, within_s=FIRST_LOOK_S),
-            beside(enhancer.run(), transcriber.run()),
+            beside(enhancer.run(), transcriber.run(), dictated.run()),
         ):
             yield given, admission
 

@@ -23,6 +23,7 @@ from bot.platforms.web.dashboard import DashboardData
 from bot.platforms.web.gallery_store import GalleryStore
 from bot.platforms.web.platform import Web
 from bot.platforms.web.protocol import ModelQueue
+from bot.requests.dictation import Dictation
 from bot.texts.catalogue import describe
 from queueing.core.catalog import Catalog
 from queueing.core.ports import Clock
@@ -49,6 +50,7 @@ class PlatformParts:
     catalog: Callable[[], Catalog] | None = None
     operator: Callable[[], DashboardData] | None = None
     choices: Choices | None = None
+    dictation: Dictation | None = None
     live: LiveSettings | None = None
     lease: ChatLease = ALONE
     proxies: Proxies = NO_PROXIES
@@ -110,6 +112,7 @@ def _web(chats: ChatsConfig, parts: PlatformParts) -> ChatPlatform | None:
         catalog=parts.catalog,
         operator=parts.operator() if parts.operator is not None else None,
         choices=parts.choices,
+        dictation=parts.dictation,
         clock=parts.clock,
         lease=parts.lease,
     )

@@ -67,13 +67,15 @@ async def on_telegram(
 
 
 @asynccontextmanager
-async def on_web(folder: Path, text: str) -> AsyncIterator[tuple[str, BotParts]]:
+async def on_web(
+    folder: Path, text: str, *, page: str = "{port: 0}"
+) -> AsyncIterator[tuple[str, BotParts]]:
     """Run the bot of a configuration with a page; yield the page's address as well."""
-    async with _usher(f"{text}\nchats: {{web: {{port: 0}}}}\n", {}, folder) as parts:
-        (page,) = parts.platforms
-        assert isinstance(page, Web)
-        await page.connected.wait()
-        yield page.url, parts
+    async with _usher(f"{text}\nchats: {{web: {page}}}\n", {}, folder) as parts:
+        (web,) = parts.platforms
+        assert isinstance(web, Web)
+        await web.connected.wait()
+        yield web.url, parts
 
 
 @contextmanager

@@ -143,12 +143,14 @@ class ChoiceRows(Record):
     """Everything the pickers offer.
 
     `names` are the models' names and aliases, which a prompt's first word may not be by accident.
+    `hears` is whether a model can transcribe what a person says.
     """
 
     kinds: tuple[KindRow, ...] = ()
     shapes: tuple[str, ...] = ()
     styles: tuple[StyleRow, ...] = ()
     names: tuple[str, ...] = ()
+    hears: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -180,6 +182,7 @@ class Choices:
                 StyleRow(name=name, model=model_of_style(catalog, style, Capability.TEXT_TO_IMAGE))
                 for name, style in self.styles.items()
             ),
+            hears=bool(self._able(Capability.SPEECH_TO_TEXT)),
             names=tuple(
                 {n for each in catalog.models.values() for n in (each.name, *each.aliases)}
             ),

@@ -112,7 +112,7 @@ class ChatFileRoutes:
         self.uploading[person.id] += 1
         try:
             async with timeout(UPLOAD_S):
-                data = await _read_body(request)
+                data = await read_body(request)
         except TimeoutError:
             raise web.HTTPRequestTimeout from None
         finally:
@@ -171,7 +171,8 @@ class ChatFileRoutes:
         return sendable(lately[1], tag=file)
 
 
-async def _read_body(request: web.Request) -> bytes:
+async def read_body(request: web.Request) -> bytes:
+    """Return a request's body of at most `MAX_UPLOAD` bytes. Raises `HTTPException`."""
     too_large = web.HTTPRequestEntityTooLarge(max_size=MAX_UPLOAD, actual_size=MAX_UPLOAD + 1)
     if (request.content_length or 0) > MAX_UPLOAD:
         raise too_large

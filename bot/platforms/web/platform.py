@@ -37,6 +37,7 @@ from bot.platforms.web.calls import Calls, answer_id
 from bot.platforms.web.chat_log import ChatLog, ShownMessage
 from bot.platforms.web.choices import ChoiceRoutes, Choices
 from bot.platforms.web.dashboard import DashboardData
+from bot.platforms.web.dictation_routes import DictationRoutes
 from bot.platforms.web.files import ChatFileRoutes, RecentFiles
 from bot.platforms.web.gallery import GalleryRoutes
 from bot.platforms.web.gallery_store import GalleryStore
@@ -47,6 +48,7 @@ from bot.platforms.web.renderer import shown_of
 from bot.platforms.web.server import PageRoutes, WebServer
 from bot.platforms.web.sessions import Sessions
 from bot.platforms.web.thumbnails import Thumbnails
+from bot.requests.dictation import Dictation
 from queueing.core.catalog import Catalog
 from queueing.core.errors import StoreError
 from queueing.core.ports import Clock, SystemClock
@@ -71,6 +73,7 @@ class Web:
     - `is_admin` returns whether a user such as "web:local" is offered the admin commands and the
       operator's page, whose content is `operator`.
     - `choices` are what the composer's pickers offer; without them it has none.
+    - `dictation` transcribes what people say to the page.
     - `lease` is checked before each answer and each push.
 
     Raises `ValueError` if other machines can reach it without a token.
@@ -110,6 +113,7 @@ class Web:
         catalog: Callable[[], Catalog] | None = None,
         operator: DashboardData | None = None,
         choices: Choices | None = None,
+        dictation: Dictation | None = None,
         clock: Clock | None = None,
         lease: ChatLease = ALONE,
     ) -> None:
@@ -135,6 +139,7 @@ class Web:
         self._catalog = catalog
         self._operator = operator
         self._choices = choices
+        self._dictation = dictation
         self._lease = lease
         self._clock = clock or SystemClock()
         self._lately = RecentFiles(self._clock)
@@ -193,12 +198,18 @@ class Web:
         who = Sessions(self._people, self._clients, self._operates)
         originals, thumbnails = self._originals, self._thumbnails
         files = ChatFileRoutes(who, calls, self._lately, originals=originals, thumbnails=thumbnails)
-        gallery = self._gallery_routes(who, calls)
-        choices = ChoiceRoutes(who, calls, self._choices)
+        routes: list[PageRoutes] = [
+            *self._gallery_routes(who, calls),
+            files,
+            PanelRoutes(who, calls),
+            ChoiceRoutes(who, calls, self._choices),
+        ]
+        if self._dictation is not None:
+            routes.append(DictationRoutes(who, calls, self._dictation, self._clock))
         return WebServer(
             who=who,
             calls=calls,
-            routes=[*gallery, files, PanelRoutes(who, calls), choices],
+            routes=routes,
             commands=commands,
             overview=self._read_overview,
             loopback=is_loopback(self._host),

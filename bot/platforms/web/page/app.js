@@ -92,6 +92,7 @@ const connection = new Connection({
     composer.complete();
     composer.resume();
     composer.making.refresh();
+    composer.microphone.dictation.go();
     showEmptyPage(welcome.commands);
   },
   messages: (message) => conversation.apply(message.entries, message),

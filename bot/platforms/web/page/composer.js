@@ -4,6 +4,7 @@
 import { Choices, optionChoices, paramAt, usage } from "./completion.js";
 import { byId, make, recall, remember, sizeText } from "./dom.js";
 import { Making } from "./making.js";
+import { Microphone } from "./microphone.js";
 import { say } from "./texts.js";
 
 const DRAFT = "usher-draft";
@@ -25,7 +26,12 @@ export class Composer {
     this.choices = new Choices(this.text, (choice) => this.take(choice));
     this.making = new Making({
       connected: () => this.on.connected(),
-      changed: () => (this.text.placeholder = this.making.placeholder),
+      changed: () => this.offered(),
+    });
+    this.microphone = new Microphone({
+      heard: (text, atOnce) => this.heard(text, atOnce),
+      notice: (text) => this.notice(text),
+      shown: (bar) => this.making.row.classList.toggle("covered", bar),
     });
     this.label();
     this.listen();
@@ -49,6 +55,7 @@ export class Composer {
       this.send();
     });
     this.text.addEventListener("input", () => this.changed());
+    addEventListener("resize", () => this.fit());
     this.text.addEventListener("keydown", (event) => this.key(event));
     this.text.addEventListener("blur", () => this.choices.hide());
     this.text.addEventListener("paste", (event) => this.attachFrom(event, event.clipboardData));
@@ -95,6 +102,21 @@ export class Composer {
     this.drawFiles();
     this.reply(null);
     this.write("");
+  }
+
+  offered() {
+    this.text.placeholder = this.making.placeholder;
+    this.microphone.offer(this.making.offered.hears);
+  }
+
+  /** Write what was said where the cursor is, and send it if that is wanted. */
+  heard(text, atOnce) {
+    const { value, selectionStart: from, selectionEnd: to } = this.text;
+    const space = from > 0 && !/\s/.test(value[from - 1]) ? " " : "";
+    this.text.setRangeText(`${space}${text}`, from, to, "end");
+    this.changed();
+    if (atOnce) this.send();
+    else this.text.focus();
   }
 
   /** Replace the text in the field. */
@@ -158,9 +180,13 @@ export class Composer {
     this.back = 0;
     this.making.typed(this.text.value.startsWith("/"));
     remember(DRAFT, this.text.value || null);
+    this.fit();
+    this.complete();
+  }
+
+  fit() {
     this.text.style.height = "auto";
     this.text.style.height = `${this.text.scrollHeight}px`;
-    this.complete();
   }
 
   async complete() {

@@ -170,7 +170,7 @@ export class Making {
 
   draw() {
     this.row.hidden = !this.kind;
-    if (!this.kind) return;
+    if (!this.kind) return this.on.changed();
     const options = this.options();
     const pickers = [
       picker("kind", say("making_kind"), this.offered.kinds.map(({ name }) => [name, KINDS[name][0]]), this.kind.name,
