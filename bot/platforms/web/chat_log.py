@@ -113,8 +113,8 @@ class ShownMessage(Record):
     """The content of a message, as sent to the page and stored in the database (as JSON).
 
     `quiet` marks an answer that other platforms would show only to the caller. `reply_to` is the
-    message it answers. `spoiler` hides the images until the reader reveals them. `waits` marks the
-    status of an open job.
+    message it answers. `spoiler` hides the images until the reader reveals them. `about` are
+    the files of the line it answers. `waits` marks the status of an open job.
     """
 
     author: Literal["person", "usher"]
@@ -124,6 +124,7 @@ class ShownMessage(Record):
     quiet: bool = False
     reply_to: str | None = None
     spoiler: bool = False
+    about: tuple[ShownFile, ...] = ()
     waits: bool = False
 
 

@@ -10,6 +10,7 @@ import os
 import secrets
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from itertools import chain, count
 from typing import Any
 
@@ -33,8 +34,8 @@ from bot.people.web_people import (
     WebPeople,
     WebPerson,
 )
-from bot.platforms.web.calls import Calls, answer_id
-from bot.platforms.web.chat_log import ChatLog, ShownMessage
+from bot.platforms.web.calls import Calls, answer_id, line_id
+from bot.platforms.web.chat_log import ChatLog, ShownFile, ShownMessage
 from bot.platforms.web.choices import ChoiceRoutes, Choices
 from bot.platforms.web.dashboard import DashboardData
 from bot.platforms.web.dictation_routes import DictationRoutes
@@ -281,7 +282,13 @@ class Web:
             old = await self._log.get(ref.chat, ref.message)
         if old is None or old.shown is None:
             raise MessageGone(f"message {ref.message} is not in the log")
-        shown = await _shown(ref, content, quiet=old.shown.quiet, reply_to=old.shown.reply_to)
+        shown = await _shown(
+            ref,
+            content,
+            quiet=old.shown.quiet,
+            reply_to=old.shown.reply_to,
+            about=old.shown.about,
+        )
         with _stored():
             if await self._log.edit(ref.chat, ref.message, shown, content.files) is None:
                 raise MessageGone(f"message {ref.message} is not in the log")
@@ -307,11 +314,12 @@ class Web:
         nonce: str | None = None,
         reply_to: str | None = None,
         quiet: bool = False,
+        about: tuple[ShownFile, ...] = (),
     ) -> MessageRef:
         self._require(chat, content)
         message = f"msg-{secrets.token_hex(10)}" if nonce is None else answer_id(nonce)
         ref = MessageRef(platform=self.name, chat=chat, message=message)
-        shown = await _shown(ref, content, quiet=quiet, reply_to=reply_to)
+        shown = await _shown(ref, content, quiet=quiet, reply_to=reply_to, about=about)
         with _stored():
             there = await self._log.put(chat, message, self._clock.now(), shown, content.files)
         if there.shown is not None and there.shown != shown:
@@ -328,9 +336,16 @@ class Web:
             if content.secret:
                 await self._show_once(chat, content)
                 return None
-            return await self._post(chat, content, nonce=next(nonces), quiet=private)
+            about = await self._attached(chat, key)
+            return await self._post(chat, content, nonce=next(nonces), quiet=private, about=about)
 
         return respond
+
+    async def _attached(self, chat: str, key: str) -> tuple[ShownFile, ...]:
+        """Return the files of the line that a call answers, if it was a line."""
+        with _stored():
+            line = await self._log.get(chat, line_id(key.rpartition(":")[2]))
+        return line.shown.files if line is not None and line.shown is not None else ()
 
     async def _show_once(self, chat: str, content: Content) -> None:
         """Show content on a person's open pages without storing it."""
@@ -397,10 +412,14 @@ def _stored() -> Iterator[None]:
 
 
 async def _shown(
-    ref: MessageRef, content: Content, *, quiet: bool, reply_to: str | None
+    ref: MessageRef,
+    content: Content,
+    *,
+    quiet: bool,
+    reply_to: str | None,
+    about: tuple[ShownFile, ...] = (),
 ) -> ShownMessage:
-    if not content.files:  # nothing to decode or hash, so no thread is needed
-        return shown_of(ref.chat, ref.message, content, quiet=quiet, reply_to=reply_to)
-    return await asyncio.to_thread(
-        shown_of, ref.chat, ref.message, content, quiet=quiet, reply_to=reply_to
-    )
+    made = partial(shown_of, ref.chat, ref.message, content, quiet=quiet, reply_to=reply_to)
+    # Without files there is nothing to decode or hash, so no thread is needed.
+    shown = await asyncio.to_thread(made) if content.files else made()
+    return shown.model_copy(update={"about": about}) if about else shown

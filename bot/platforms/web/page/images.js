@@ -50,6 +50,14 @@ function downloadNode(file) {
     make("span", { className: "file-size" }, sizeText(file.size)));
 }
 
+/** Make a link to a file by its name; `open` is called to enlarge an image. */
+export function citation(file, open) {
+  if (!isImage(file)) return downloadNode(file);
+  const node = make("button", { type: "button", className: "file" }, file.name || say("image"));
+  node.addEventListener("click", () => open(file.id));
+  return node;
+}
+
 function imageNode(file, open, hidden, { name, shows }) {
   const image = make("img", { src: shownFrom(file), alt: shows, decoding: "async" });
   const node = make("button", { type: "button", className: "image", "data-file": file.id,

@@ -4,7 +4,7 @@
 import { actionRows, imageActions, isResult } from "./actions.js";
 import { drawBody, hasMarkdown, markdownText, shortText } from "./body.js";
 import { make } from "./dom.js";
-import { fileNode, isImage, letGo, swapWhenLoaded } from "./images.js";
+import { citation, fileNode, isImage, letGo, swapWhenLoaded } from "./images.js";
 import { copyText } from "./markdown.js";
 import { clockText, fullText } from "./moments.js";
 import { isPast } from "./past.js";
@@ -20,11 +20,12 @@ export class Message {
     this.on = on;
     this.quote = make("button", { type: "button", className: "plain quote", hidden: true });
     this.body = make("div", { className: "body" });
+    this.about = make("p", { className: "about", hidden: true });
     this.files = make("div", { className: "files", hidden: true });
     this.buttons = make("div", { className: "buttons", hidden: true });
     this.meta = make("p", { className: "meta" });
     this.node = make("li", { className: "message", tabIndex: 0, "data-message": id },
-      make("div", { className: "bubble" }, this.quote, this.body, this.files, this.buttons), this.meta);
+      make("div", { className: "bubble" }, this.quote, this.body, this.about, this.files, this.buttons), this.meta);
     this.drawn = {}; // what each part shows, as JSON
     this.quote.addEventListener("click", () => on.goTo(this.shown.reply_to));
   }
@@ -37,6 +38,7 @@ export class Message {
     for (const [name, on] of Object.entries(classes)) this.node.classList.toggle(name, Boolean(on));
     const quoted = shown.reply_to && this.on.quoted(shown.reply_to);
     this.part("quote", quoted && shortText(quoted), (text) => this.drawQuote(text));
+    this.part("about", hasMarkdown(shown) ? shown.about : [], (files) => this.drawAbout(files));
     const queues = shown.waits ? this.on.queues() : null;
     this.part("body", [shown.body, queues], () => this.drawText(shown, queues));
     this.part("files", [shown.files, shown.spoiler, shown.buttons, pending?.images], () => this.drawFiles(entry));
@@ -58,6 +60,13 @@ export class Message {
   drawQuote(text) {
     this.quote.hidden = !text;
     this.quote.textContent = text ? `↰ ${text}` : "";
+  }
+
+  /** Name the files that an answer is about. A name opens its file. */
+  drawAbout(files) {
+    this.about.hidden = files.length === 0;
+    const open = (id) => this.on.enlarge({ files, buttons: [] }, id);
+    this.about.replaceChildren(say("about_files"), ...files.map((file) => citation(file, open)));
   }
 
   drawText(shown, queues) {

@@ -1,9 +1,13 @@
 """Answers on the page in a real Chromium: formulas, coloured code, and what is not one of them."""
 
+import asyncio
+from pathlib import Path
+
 import pytest
 
 from bot.core.content import Content, Markdown
 from tests.bot.platforms.web.test_web_page import Stage, chromium, stage
+from tests.bot.platforms.web.web_client import image
 
 __all__ = ["chromium", "stage"]  # fixtures of the page's own tests
 pytestmark = pytest.mark.browser
@@ -70,3 +74,29 @@ async def test_code_is_copied_where_the_browser_has_no_clipboard(stage: Stage) -
     await page.click(".code .copy")
     await page.wait("document.querySelector('.code .copy').textContent === 'Copied'")
     assert '"<b>meow</b>" * times' in await page.evaluate("window.taken")
+
+
+async def test_an_answer_names_the_files_it_is_about_and_opens_them(
+    stage: Stage, tmp_path: Path
+) -> None:
+    """Further up or after a restart, nobody would know which of ten reports was summed up."""
+    page, cat, report = stage.page, tmp_path / "cat.png", tmp_path / "report.txt"
+    await asyncio.to_thread(cat.write_bytes, image().data)
+    await asyncio.to_thread(report.write_text, "Sales went up.")
+    await page.set_files("#file", cat, report)
+    await page.wait("document.querySelectorAll('#attached .done').length === 2")
+    call = await stage.say("what is new?")
+    ref = await call.respond(Content(body=("#2 in line",)), False)
+    assert ref is not None
+    await page.wait_text("#2 in line")
+    await stage.web.edit(ref, Content(body=(Markdown("Sales went **up**."),)))
+    await page.wait_text("report.txt", ".message:last-child .about")
+    link = "document.querySelector('.about a').href"
+    assert await page.evaluate(f"fetch({link}).then((it) => it.text())") == "Sales went up."
+    await page.click(".about button")
+    await page.wait_text("cat.png", "#large-name")
+    await page.press("Escape")
+    other = await stage.say("and without files?")
+    await other.respond(Content(body=(Markdown("Nothing."),)), False)
+    await page.wait_text("Nothing.")
+    assert await page.evaluate("document.querySelectorAll('.about:not([hidden])').length") == 1
