@@ -64,7 +64,7 @@ export class Conversation {
     this.first = Math.min(this.first, ...entries.map((entry) => entry.place));
     this.more = more;
     for (const entry of entries) this.applyOne(entry, true);
-    this.to = Math.min(this.to, this.from + WINDOW);
+    this.show(this.from);
     this.soon();
   }
 
@@ -148,6 +148,7 @@ export class Conversation {
     const before = at < this.from;
     const last = at === this.order.length && at === this.to && at - this.from < WINDOW + STEP;
     this.order.splice(at, 0, item);
+    this.moved = true;
     if (before) this.from += 1;
     if (before || at < this.to || last) this.to += 1;
   }
@@ -156,6 +157,7 @@ export class Conversation {
   lift(item) {
     const at = this.order.indexOf(item);
     this.order.splice(at, 1);
+    this.moved = true;
     if (at < this.from) this.from -= 1;
     if (at < this.to) this.to -= 1;
   }
@@ -193,11 +195,24 @@ export class Conversation {
 
   /** Choose the part of the order that is in the document. */
   show(from) {
+    const [before, last] = [this.from, this.to];
     this.from = Math.max(0, Math.min(from, this.order.length - WINDOW));
     this.to = Math.min(this.order.length, this.from + WINDOW);
+    this.moved ||= this.from !== before || this.to !== last;
   }
 
   drawWindow() {
+    if (this.moved) this.arrange();
+    this.moved = false;
+    for (const { view, entry } of this.changed) {
+      view?.show(entry);
+      if (view) this.keys.drawn(view.node);
+    }
+    this.changed.clear();
+  }
+
+  /** Add and remove messages, so that those in the document are the chosen ones in their order. */
+  arrange() {
     const drawn = new Set(this.order.slice(this.from, this.to));
     for (const node of [...this.list.children]) {
       const item = this.items.get(node.dataset.message);
@@ -207,18 +222,11 @@ export class Conversation {
     }
     let next = this.list.firstElementChild;
     for (const item of drawn) {
-      const fresh = !item.view;
-      if (fresh) item.view = new Message(item.entry.message, this.offers);
-      if (fresh || this.changed.has(item)) this.drawItem(item);
+      if (!item.view) this.changed.add(item);
+      item.view ??= new Message(item.entry.message, this.offers);
       if (item.view.node === next) next = next.nextElementSibling;
       else this.list.insertBefore(item.view.node, next);
     }
-    this.changed.clear();
-  }
-
-  drawItem({ view, entry }) {
-    view.show(entry);
-    this.keys.drawn(view.node);
   }
 
   /** Return the first visible message and where it is, to keep it there. */

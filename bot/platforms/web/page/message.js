@@ -41,7 +41,8 @@ export class Message {
     this.part("about", hasMarkdown(shown) ? shown.about : [], (files) => this.drawAbout(files));
     const queues = shown.waits ? this.on.queues() : null;
     this.part("body", [shown.body, queues], () => this.drawText(shown, queues));
-    this.part("files", [shown.files, shown.spoiler, shown.buttons, pending?.images], () => this.drawFiles(entry));
+    const onImages = shown.files.filter(isImage).length > 1 && shown.buttons;
+    this.part("files", [shown.files, shown.spoiler, onImages, pending?.images], () => this.drawFiles(entry));
     this.part("buttons", [shown.buttons, isPast(shown.body) && shown.body, isResult(shown) && shown.files],
       () => this.drawButtons(entry));
     this.part("meta", [entry.at, pending, hasMarkdown(shown), isResult(shown)], () => this.drawMeta(entry));

@@ -122,9 +122,6 @@ async def test_each_of_four_images_has_its_own_actions(stage: Stage, phone: bool
         assert await page.evaluate(signs) == ["Vary 2", "Upscale 2", "What to do with image 2"]
         await page.evaluate(f"document.querySelector('{second} [title=\"Upscale 2\"]').click()")
     assert await _taken(stage.handler) == ("upscale", {"id": 7, "number": 2})
-    await page.wait("document.querySelector('[aria-busy]') === null")
-    await page.click(f"{second} .image")
-    await page.wait_text("2/4", "#large-name")
 
 
 async def test_a_waiting_job_is_a_card_that_does_not_jump(stage: Stage) -> None:
@@ -161,3 +158,72 @@ async def test_a_waiting_job_is_a_card_that_does_not_jump(stage: Stage) -> None:
     await stage.web.edit(ref, done)
     await page.wait_text("Again", LAST)
     assert await page.evaluate(f"document.querySelector('{LAST} .card-head')") is None
+
+
+async def test_a_waiting_job_is_read_out_only_when_its_place_changes(stage: Stage) -> None:
+    """A screen reader would read a whole sentence with every step and every new estimate."""
+    page = stage.page
+    await page.evaluate(HEARD)
+    now = time.time()
+    ref = await stage.show(_status(" · #3 in line", now + 100))
+    await page.wait("heard.length === 1")
+    await stage.web.edit(ref, _status(" · #3 in line", now + 500))
+    await stage.web.edit(ref, _status(" · #2 in line", now + 500))
+    await page.wait("heard.length === 2")
+    await stage.web.edit(ref, _status(" · step 3/9 ", now + 500, ProgressBar(0.3)))
+    await page.wait("heard.length === 3")
+    await stage.web.edit(ref, _status(" · step 4/9 ", now + 600, ProgressBar(0.4)))
+    await stage.web.edit(ref, Content(body=("a cat",), buttons=ONE))
+    await page.wait("heard.length === 4")
+    assert await page.evaluate("heard") == ["flux, #3 in line", "flux, #2 in line", "flux", "a cat"]
+
+
+def _status(fact: str, at: float, *bar: ProgressBar) -> Content:
+    ready = Period.around(at, at + 100)
+    return Content(body=("⏳ flux", fact, *bar, " · ready about ", ready), waits=True)
+
+
+# Collects what is announced, at once instead of after a while without a change.
+HEARD = """(() => {
+  const set = window.setTimeout;
+  window.setTimeout = (act, ms) => set(act, ms === 1500 ? 0 : ms);
+  window.heard = [];
+  const announced = document.getElementById("announce");
+  new MutationObserver(() => heard.push(announced.textContent)).observe(announced, { childList: true });
+})()"""
+
+
+async def test_a_notice_makes_room_for_the_next_and_leaves(stage: Stage) -> None:
+    """Notices would pile up over the conversation, or stay there."""
+    page = stage.page
+    await page.evaluate(
+        "const set = window.setTimeout; window.setTimeout = (act, ms) => (ms === 5000 ? (window.leaves = act) && 0 : set(act, ms))"
+    )
+    ref = await stage.show(Content(body=("waiting",), buttons=((CANCEL,),)))
+    await page.evaluate(f"window.gone = document.querySelector('{LAST} .danger')")
+    await stage.web.edit(ref, Content(body=("done",)))
+    await page.wait_text("done", LAST)
+    await page.evaluate(
+        "import('./static/toast.js').then(({ toast }) => toast('an earlier notice'))"
+    )
+    await page.evaluate("window.gone.click()")
+    await page.wait(
+        "document.getElementById('toast').textContent === 'That button no longer works.'"
+    )
+    await page.evaluate("window.leaves()")
+    assert await page.text("#toast") == ""
+
+
+async def test_the_reader_returns_from_another_view_to_where_they_were(stage: Stage) -> None:
+    """A look at the gallery would throw a person back to the end of their conversation."""
+    page = stage.page
+    scroll = "document.getElementById('scroll')"
+    frames = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    await stage.show(Content(body=(Markdown("\n\n".join(["more"] * 90)),)))
+    await page.wait(f"{scroll}.scrollTop > 500")
+    await page.evaluate(f"{scroll}.scrollTop -= 400; {frames}")
+    before = await page.evaluate(f"{scroll}.scrollTop")
+    await page.evaluate(f"{scroll}.hidden = true; {frames}")
+    await stage.show(Content(body=("something new",)))
+    await page.evaluate(f"{scroll}.hidden = false; {frames}")
+    assert await page.evaluate(f"{scroll}.scrollTop") == before
