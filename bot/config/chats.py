@@ -40,7 +40,8 @@ class ChatConfig(Section):
 class DiscordConfig(ChatConfig):
     """The Discord bot. `allow` lists the places and people it listens to; empty for all.
 
-    With `allow_roles`, only people with one of these rights may use it.
+    With `allow_roles`, only people with one of these rights may use it. With `user_install`, people
+    may install it for themselves and call it anywhere.
     """
 
     naming = NameForms(
@@ -61,6 +62,7 @@ class DiscordConfig(ChatConfig):
     token: DiscordToken
     allow: tuple[ChatId, ...] = ()
     allow_roles: tuple[str, ...] = ()
+    user_install: bool = False
 
 
 class TelegramConfig(ChatConfig):

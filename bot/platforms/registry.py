@@ -69,6 +69,7 @@ def _discord(chats: ChatsConfig, parts: PlatformParts) -> ChatPlatform | None:
         commands=parts.commands,
         lease=parts.lease,
         proxies=parts.proxies,
+        anywhere=chats.discord.user_install,
     )
 
 

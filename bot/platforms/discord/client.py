@@ -16,6 +16,7 @@ from bot.core.arrivals import Arrival
 from bot.core.errors import ChatError
 from bot.core.platform import ChatLease, ChatPlatform, CommandHandler, Notes
 from bot.platforms.discord.attachments import Downloads
+from bot.platforms.discord.away import AwayCalls, from_away
 from bot.platforms.discord.channels import is_astray
 from bot.platforms.discord.commands import (
     Describe,
@@ -108,6 +109,7 @@ class Client(discord.AutoShardedClient):
         starts: Starts,
         lease: ChatLease,
         proxy: str | None = None,
+        away: AwayCalls | None = None,
     ) -> None:
         super().__init__(
             intents=discord.Intents(guilds=True, guild_messages=True, dm_messages=True),
@@ -118,6 +120,7 @@ class Client(discord.AutoShardedClient):
             proxy=proxy,
         )
         self._starts = starts
+        self._away = away
         self._lease = lease
         self._platform = platform
         self._handler = handler
@@ -130,7 +133,9 @@ class Client(discord.AutoShardedClient):
         self._downloads = Downloads(platform.limits.download, proxy)
         self._forwards = Forwards()
         self._rush = Rush()
-        self.tree = command_tree(self, platform.name, handler, describe, self._take)
+        self.tree = command_tree(
+            self, platform.name, handler, describe, self._take, anywhere=away is not None
+        )
         self.tree.error(self._on_outdated_command)
 
     async def setup_hook(self) -> None:
@@ -344,6 +349,10 @@ class Client(discord.AutoShardedClient):
             return
         if not self._may_act():
             return
+        far = from_away(interaction)
+        if far and self._away is None:
+            _log.warning("%s: ignored a call from outside its chats", self._platform.name)
+            return
         self._seen.note(interaction.guild_id, {interaction.user.id: interaction.user.display_name})
         call = InteractionReply(
             interaction,
@@ -352,6 +361,7 @@ class Client(discord.AutoShardedClient):
             about=about,
             seen=self._seen,
             rush=self._rush,
+            away=self._away.chat_of(interaction) if far and self._away is not None else "",
         )
         arrival = self._arrived(interaction.user.id, interaction.channel_id)
         self._calls.create_task(self._serve(call, command, values, arrival))

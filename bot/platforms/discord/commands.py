@@ -222,12 +222,18 @@ def _help(key: str, describe: Describe) -> app_commands.locale_str:
 
 
 def command_tree(
-    client: discord.Client, platform: str, handler: CommandHandler, describe: Describe, take: Take
+    client: discord.Client,
+    platform: str,
+    handler: CommandHandler,
+    describe: Describe,
+    take: Take,
+    *,
+    anywhere: bool = False,
 ) -> "app_commands.CommandTree[discord.Client]":
     """Return the tree of all visible commands, for servers and direct messages.
 
-    Installing the bot to a user account is not offered, because such calls come from chats where
-    the bot cannot edit its own messages.
+    With `anywhere`, people may also install the bot for themselves and use its commands, except
+    those of admins, in any chat.
     """
     tree = app_commands.CommandTree(
         client,
@@ -238,7 +244,13 @@ def command_tree(
     )
     for command in handler.commands:
         if not command.hidden:
-            tree.add_command(slash_command(command, platform, handler, describe, take))
+            made = slash_command(command, platform, handler, describe, take)
+            if anywhere and not command.admin:
+                made.allowed_contexts = app_commands.AppCommandContext(
+                    guild=True, dm_channel=True, private_channel=True
+                )
+                made.allowed_installs = app_commands.AppInstallationType(guild=True, user=True)
+            tree.add_command(made)
         if command.menu is not None:
             tree.add_command(menu_entry(command, command.menu, describe, take))
     return tree

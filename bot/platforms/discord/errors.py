@@ -41,6 +41,7 @@ _BY_CODE: Mapping[int, type[ChatError]] = {
     40005: TooLarge,
     50001: ChatGone,  # missing access
     50005: MessageGone,  # a message by another author
+    50027: MessageGone,  # the token of an interaction, too late
     50007: ChatGone,  # this person does not accept direct messages
     50013: ChatGone,  # missing permissions
     50278: ChatGone,  # no shared server with this person

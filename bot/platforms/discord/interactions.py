@@ -73,6 +73,7 @@ class InteractionReply:
         about: discord.Message | None = None,
         seen: PeopleSeen | None = None,
         rush: Rush | None = None,
+        away: str = "",
     ) -> None:
         self._interaction = interaction
         self._rush = rush or Rush()
@@ -85,8 +86,9 @@ class InteractionReply:
         self._platform = platform
         self._post = post
         self._button = interaction.type is discord.InteractionType.component
-        self._group = interaction.guild_id is not None
-        self._chat = chat_of(interaction.channel_id or 0, group=self._group)
+        self._away = bool(away)  # only the caller can read the answers
+        self._group = interaction.guild_id is not None and not away
+        self._chat = away or chat_of(interaction.channel_id or 0, group=self._group)
         self._lock = asyncio.Lock()
         self._answered = asyncio.Event()
         self._acknowledged = False
@@ -150,8 +152,12 @@ class InteractionReply:
                 *self._about_files(downloads),
             ),
             language=interaction.locale.value,
-            rights=rights_of_call(interaction),
-            within=within(interaction.channel, interaction.guild_id, interaction.user.id),
+            rights=frozenset() if self._away else rights_of_call(interaction),
+            within=within(
+                interaction.channel,
+                None if self._away else interaction.guild_id,
+                interaction.user.id,
+            ),
             replied_to=self._source(),
             button=self._button,
             quoted=self._readable(said_in(self._about)) if self._about else "",
@@ -159,7 +165,7 @@ class InteractionReply:
             show_form=None if self._form else self.show_form,
             form=self._form,
             comes_again=False,
-            lacks=lacking(interaction),
+            lacks=() if self._away else lacking(interaction),
             in_time=self.in_time,
         )
 
@@ -219,7 +225,7 @@ class InteractionReply:
                 return True
             try:
                 with chat_errors():
-                    await self._defer(thinking=not self._button, private=False)
+                    await self._defer(thinking=not self._button, private=self._away)
             except ChatError as error:
                 _log.warning("could not confirm interaction %s: %s", self._interaction.id, error)
                 return False
@@ -267,7 +273,7 @@ class InteractionReply:
 
     async def _respond_or_post(self, content: Content, *, private: bool) -> MessageRef | None:
         try:
-            message_id = await self._answer(content, private=private)
+            message_id = await self._answer(content, private=private or self._away)
         except discord.HTTPException as error:
             if error.code not in EXPIRED_INTERACTION:
                 raise

@@ -29,6 +29,9 @@ from bot.core.platform import (
     MessageRef,
     Notes,
 )
+from bot.platforms.discord.away import AwayCalls, caller_of, is_away
+from bot.platforms.discord.away import post as post_away
+from bot.platforms.discord.away import show as show_away
 from bot.platforms.discord.client import Client, Starts
 from bot.platforms.discord.commands import Describe, missing_commands
 from bot.platforms.discord.errors import (
@@ -36,6 +39,7 @@ from bot.platforms.discord.errors import (
     CONNECTION_ERRORS,
     chat_errors,
 )
+from bot.platforms.discord.interactions import chat_of
 from bot.platforms.discord.posts import answer_to, nonce_of, post_or_find, show, shows
 from bot.platforms.discord.renderer import TEXT_MOST, measured
 from queueing.core.concurrency import TaskGroup, timeout
@@ -107,7 +111,7 @@ class Discord:
     A chat is written as its channel's id, prefixed with "@" for a direct message. `describe`
     returns help texts by key and language. `notes` stores across restarts which commands Discord
     knows; without it the commands are sent at every start, which Discord tolerates. `check` looks
-    for `commands`. Each request and each connection first checks the `lease`. The bot needs no
+    for `commands`. With `anywhere`, people may install the bot for themselves. Each request and each connection first checks the `lease`. The bot needs no
     privileged intent and receives nothing but interactions.
     """
 
@@ -138,6 +142,7 @@ class Discord:
         commands: Sequence[Command] = (),
         lease: ChatLease = ALONE,
         proxies: Proxies = NO_PROXIES,
+        anywhere: bool = False,
     ) -> None:
         self.name = name
         self.connected = asyncio.Event()
@@ -149,6 +154,7 @@ class Discord:
         self._lease = lease
         self._proxy = proxies.to(DISCORD_URL)
         self._client: Client | None = None
+        self._away = AwayCalls() if anywhere else None
         self.limits = replace(Discord.limits, upload_in=self._upload_in)
 
     # ------------------------------------------------------------ incoming
@@ -203,6 +209,7 @@ class Discord:
             starts=self._starts,
             lease=self._lease,
             proxy=self._proxy,
+            away=self._away,
         )
         async with client:
             self._client = client
@@ -258,6 +265,8 @@ class Discord:
         """
         # discord.py retries after a 5xx; the nonce prevents a duplicate.
         key, _, token = (nonce or secrets.token_hex(8)).partition(" token=")
+        if is_away(chat):
+            return await self._send_away(chat, content, key)
         with chat_errors(unclear=True):
             async with timeout(_patience_s(content)):
                 channel, client = self._channel(chat), self._client
@@ -270,6 +279,11 @@ class Discord:
 
     async def edit(self, ref: MessageRef, content: Content) -> None:
         """Replace a message's whole content. Idempotent."""
+        if is_away(ref.chat):
+            with chat_errors():
+                async with timeout(_patience_s(content)):
+                    await show_away(self._answers_to(ref.chat), int(ref.message), content)
+            return
         channel = self._channel(ref.chat)
         message = channel.get_partial_message(int(ref.message))
         with chat_errors():
@@ -284,21 +298,50 @@ class Discord:
 
     async def delete(self, ref: MessageRef) -> None:
         """Delete one of the bot's messages. Idempotent."""
-        message = self._channel(ref.chat).get_partial_message(int(ref.message))
+        number = int(ref.message)
         try:
             with chat_errors():
                 async with timeout(REQUEST_TIMEOUT_S):
-                    await message.delete()
+                    if is_away(ref.chat):
+                        await self._answers_to(ref.chat).delete_message(number)
+                    else:
+                        await self._channel(ref.chat).get_partial_message(number).delete()
         except MessageGone:
             return
 
     def is_group(self, chat: str) -> bool:
         """Return whether several people read that chat."""
-        return not chat.startswith("@")
+        return not (chat.startswith("@") or is_away(chat))
+
+    async def _send_away(self, chat: str, content: Content, key: str) -> MessageRef:
+        """Answer a call once more, or write to its caller directly if that is too late."""
+        try:
+            webhook = self._answers_to(chat)
+            with chat_errors(unclear=True):
+                async with timeout(_patience_s(content)):
+                    sent = await post_away(webhook, content)
+            return MessageRef(platform=self.name, chat=chat, message=str(sent.id))
+        except MessageGone:
+            pass
+        if self._client is None:
+            raise ChatUnavailable("not connected to Discord")
+        with chat_errors():
+            async with timeout(REQUEST_TIMEOUT_S):
+                direct = await self._client.create_dm(discord.Object(caller_of(chat)))
+        return await self.send(chat_of(direct.id, group=False), content, nonce=key)
+
+    def _answers_to(self, chat: str) -> discord.Webhook:
+        """Return what answers a call. Raises `MessageGone` if it is too late for that."""
+        webhook = self._away.answers_to(chat) if self._away is not None else None
+        if webhook is None:
+            raise MessageGone("the call can be answered no longer")
+        return webhook
 
     def _upload_in(self, chat: str) -> int:
         """Return the upload limit in a chat. Server boosts raise it until they expire."""
-        channel = self._client.get_channel(int(chat.removeprefix("@"))) if self._client else None
+        if self._client is None or is_away(chat):
+            return Discord.limits.upload
+        channel = self._client.get_channel(int(chat.removeprefix("@")))
         guild = getattr(channel, "guild", None)
         boosted = guild.filesize_limit if isinstance(guild, discord.Guild) else 0
         return max(Discord.limits.upload, boosted)

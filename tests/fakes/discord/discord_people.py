@@ -57,6 +57,8 @@ class Person:
     ) -> FakeInteraction:
         """Type a slash command and send it; returns as soon as the bot was told."""
         known = self._command(command)
+        if in_channel is not None and in_channel.away and 1 not in known["integration_types"]:
+            raise AssertionError(f"/{command} cannot be called from elsewhere")
         given = _checked(known, options)
         data: Json = {
             "id": known["id"],
@@ -252,9 +254,11 @@ class Person:
             "attachment_size_limit": 10 * 2**20,
             "entitlements": [],
             "app_permissions": str(channel.permissions),
-            "authorizing_integration_owners": {
-                "0": str(channel.guild if channel.owner is None else 0)
-            },
+            "authorizing_integration_owners": (
+                {"1": str(self.id)}
+                if channel.away
+                else {"0": str(channel.guild if channel.owner is None else 0)}
+            ),
             "context": 0 if channel.owner is None else 1,
         }
         if interaction.source is not None:

@@ -184,6 +184,8 @@ class Rest:
             ("GET", "/webhooks/{webhook_id}/{webhook_token}/messages/@original"): self._original,
             ("PATCH", "/webhooks/{webhook_id}/{webhook_token}/messages/@original"): self._original,
             ("DELETE", "/webhooks/{webhook_id}/{webhook_token}/messages/@original"): self._original,
+            ("PATCH", "/webhooks/{webhook_id}/{webhook_token}/messages/{message_id}"): self._later,
+            ("DELETE", "/webhooks/{webhook_id}/{webhook_token}/messages/{message_id}"): self._later,
         }
         handler = routes.get((seen.method, template))
         if handler is None:
@@ -224,6 +226,8 @@ class Rest:
         channel = self.channels.get(channel_id)
         if channel is None:
             raise Refusal(404, 10003, "Unknown Channel")
+        if channel.away:
+            raise Refusal(403, 50001, "Missing Access")
         if channel.refusal is not None:
             raise Refusal(*channel.refusal)
         return channel
@@ -421,6 +425,8 @@ class Rest:
             self._change(message, seen)
             return 200, shapes.message(message, self.base_url)
         private = int(seen.body.get("flags") or 0) & EPHEMERAL
+        if self.channels[interaction.channel_id].away and len(interaction.followups) >= 5:
+            raise Refusal(400, 40094, "Follow-up messages limit reached")
         made = self._new_message(
             self.channels[interaction.channel_id],
             seen,
@@ -444,6 +450,21 @@ class Rest:
                 message.edited_by_token += 1
             case _:
                 pass
+        return 200, shapes.message(message, self.base_url)
+
+    def _later(self, seen: Seen, parts: list[str]) -> tuple[int, Any]:
+        """Change or delete one of an interaction's answers by its number."""
+        interaction = self._by_token(parts[3])
+        answers = [each for each in (interaction.message, *interaction.followups) if each]
+        message = next((each for each in answers if each.id == int(parts[5])), None)
+        channel = self.channels[interaction.channel_id]
+        if message is None or message not in channel.all_messages:
+            raise Refusal(404, 10008, "Unknown Message")
+        if seen.method == "DELETE":
+            channel.all_messages.remove(message)
+            return 204, None
+        self._change(message, seen)
+        message.edited_by_token += 1
         return 200, shapes.message(message, self.base_url)
 
 

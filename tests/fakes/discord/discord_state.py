@@ -90,6 +90,7 @@ class Channel:
     thread: bool = False
     parent: int | None = None  # a thread's channel, or a channel's category
     forum: bool = False  # takes posts, which are threads, and no messages
+    away: bool = False  # the bot is no member there; only who has installed it can call it
     told: bool = True  # the gateway tells of it when the bot connects
     guild: int = GUILD_ID
     archived: bool = False
