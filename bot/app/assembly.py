@@ -12,6 +12,7 @@ from bot.api.jobs.webhooks import derived_key
 from bot.api.runs.answers import WaitLimits
 from bot.api.runs.attendance import StoredAttendance
 from bot.api.server import ApiServer, Settings
+from bot.app.logs import TAIL
 from bot.app.reloader import LiveConfig
 from bot.commands.call.context import Context
 from bot.commands.registry import COMMANDS, work
@@ -150,7 +151,9 @@ def fittings(
         results=stored.results,
         gallery=stored.gallery,
         catalog=lambda: queue.models.offer.catalog,
-        operator=lambda: DashboardData(operator_records(given), queue.jobs.open_jobs, given.roles),
+        operator=lambda: DashboardData(
+            operator_records(given), queue.jobs, given.roles, TAIL.after
+        ),
         choices=_choices(given),
         dictation=_dictation(given, admission),
         live=given.in_force,

@@ -17,8 +17,12 @@ from typing import Any, Literal, TextIO
 from urllib.parse import quote, quote_plus
 
 from bot.http.clients import sparing
+from bot.monitoring.log_tail import LogTail
 
 HIDDEN = "[hidden]"
+
+TAIL = LogTail()
+"""The newest lines, without secrets, once logging is set up."""
 
 _SHAPES = re.compile(
     r"(?P<telegram>(?<=bot)\d{5,}:[\w-]{10,}|\b\d{6,12}:[\w-]{30,})"
@@ -142,8 +146,9 @@ def set_up(
     redact = Redactor(secrets)
     handler = _Handler(stream)
     handler.setFormatter(JsonFormatter(redact) if form == "json" else TextFormatter(redact))
+    TAIL.setFormatter(TextFormatter(redact))
     root = logging.getLogger()
-    root.handlers = [handler]
+    root.handlers = [handler, TAIL]
     root.setLevel(level.upper())
     logging.captureWarnings(capture=True)
     for chatty in CHATTY:

@@ -14,8 +14,15 @@ from bot.core.queue import JobReader, QueueStatus
 from bot.monitoring.history import History, StoredUsage, Usage
 from bot.monitoring.hours import Recorded, bounds, grain_of, hours_of
 from bot.monitoring.live_state import LiveState, now_of
-from bot.monitoring.records import HourSpan, HoursRecord, PeopleRecord, PersonUse
+from bot.monitoring.records import (
+    HourSpan,
+    HoursRecord,
+    PeopleRecord,
+    PeopleSpan,
+    PersonUse,
+)
 from bot.people.access import Access, day_of
+from bot.people.api_keys import LOCAL
 from bot.people.audit_log import AuditLog
 from bot.people.names import NameForms
 from bot.people.people import People, Person
@@ -27,6 +34,8 @@ log = logging.getLogger(__name__)
 PEOPLE_MOST = 500
 ACTS_SHOWN = 50
 _NAMES_EVERY_S = 60.0
+_SHARED = frozenset({"web:local", LOCAL})
+"""The names of whoever needs no token or key, or has the operator's own."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -74,10 +83,10 @@ class DashboardReader:
         configured = [host.name for host in self.status.snapshot().hosts]
         return hours_of(span, now, recorded, configured)
 
-    async def read_people(self) -> PeopleRecord:
+    async def read_people(self, span: PeopleSpan = PeopleSpan.TODAY) -> PeopleRecord:
         """Return usage by person. Raises `StoreError`."""
         now = self.clock.now()
-        since = day_of(now, self.access.zone).began_at
+        since = self._since(span, now)
         gpu_s = await self.gpu.gpu_used(since)
         usage = await self.usage.since(since)
         used = (user for user in usage.users | gpu_s.keys() if not user.startswith(THE_BOT))
@@ -96,6 +105,11 @@ class DashboardReader:
             acts=tuple(await self.audit.newest(ACTS_SHOWN)),
         )
 
+    def _since(self, span: PeopleSpan, now: float) -> float:
+        if span is PeopleSpan.TODAY:
+            return day_of(now, self.access.zone).began_at
+        return now - (1 if span is PeopleSpan.DAY else 2) * 24 * 3600.0
+
     def _use(
         self, person: Person, gpu_s: float, usage: Usage, names: Mapping[str, str], now: float
     ) -> PersonUse:
@@ -113,7 +127,10 @@ class DashboardReader:
             banned_until=person.banned_until if banned else None,
             ban_reason=person.ban_reason if banned else None,
             admin=admin,
-            bannable=not admin and names_of is not None and names_of.is_user(user),
+            bannable=not admin
+            and user not in _SHARED
+            and names_of is not None
+            and names_of.is_user(user),
         )
 
     async def _known_names(self, users: AbstractSet[str]) -> Mapping[str, str]:
@@ -142,7 +159,7 @@ class Dashboard(Protocol):
     async def read_hours(self, span: HourSpan) -> HoursRecord:
         """Return the history of a span."""
 
-    async def read_people(self) -> PeopleRecord:
+    async def read_people(self, span: PeopleSpan = PeopleSpan.TODAY) -> PeopleRecord:
         """Return usage by person."""
 
 

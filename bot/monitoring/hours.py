@@ -137,6 +137,8 @@ def _model(name: str, steps: _ByStep[ModelBucket]) -> ModelHours:
         failed_loads=total.failed_loads,
         evictions=total.evictions,
         steps=tuple(_step(at, steps[at]) for at in sorted(steps)),
+        given=total.given,
+        kept=total.kept,
     )
 
 

@@ -11,7 +11,7 @@
        "evictions": 9, "load_s": 122.0}],
      "models": [{"name": "flux", "done": 90, "failed": 2, "cancelled": 1, "wait_median_s": 4.1,
        "wait_p95_s": 31.0, "service_median_s": 12.0, "service_p95_s": 14.0, "service_s": 1103.0,
-       "loads": 4, "failed_loads": 0, "evictions": 3,
+       "loads": 4, "failed_loads": 0, "evictions": 3, "given": 21, "kept": 18,
        "steps": [{"at": 1795313700.0, "done": 3, "failed": 0, "cancelled": 0,
                   "wait_median_s": 4.0, "wait_p95_s": 9.1, "service_s": 31.0, "loads": 1,
                   "failed_loads": 0, "evictions": 0}]}],
@@ -131,7 +131,8 @@ class ModelStep:
 class ModelHours:
     """A model over a span.
 
-    A job counts when it ends. `service_s` is the total duration of the jobs' last attempts.
+    A job counts when it ends. `service_s` is the total duration of the jobs' last attempts. `given`
+    and `kept` count its first estimates as in `PromiseHours`.
     """
 
     name: str
@@ -147,6 +148,8 @@ class ModelHours:
     failed_loads: int
     evictions: int
     steps: tuple[ModelStep, ...]
+    given: int = 0
+    kept: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -198,12 +201,21 @@ class HoursRecord:
     promises: PromiseHours
 
 
+class PeopleSpan(StrEnum):
+    """How far back people's use is added up. GPU time is kept for two days."""
+
+    TODAY = "today"
+    DAY = "day"
+    TWO_DAYS = "two_days"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PersonUse:
-    """A person's usage: GPU seconds and ended jobs of today, open jobs, and limits.
+    """A person's usage: GPU seconds and ended jobs of a span, open jobs, and limits.
 
     `name` is their display name, or `user` if unknown. `admin` and the limits leave out rights that
-    depend on a call. An admin cannot be banned, nor can a name that no chat gives to people.
+    depend on a call. An admin cannot be banned, nor can a name that no chat gives to people, nor
+    the one that everybody has who needs no token or key.
     """
 
     user: str
@@ -222,9 +234,9 @@ class PersonUse:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PeopleRecord:
-    """People who used the bot today, have waiting jobs, are banned, or have individual limits.
+    """People who used the bot in a span, have waiting jobs, are banned, or have individual limits.
 
-    They are sorted by GPU seconds, highest first. `since` is the start of today, and `more` counts
+    They are sorted by GPU seconds, highest first. `since` is the span's start, and `more` counts
     the people left out. `acts` are the newest admin actions, newest first.
     """
 
@@ -233,3 +245,12 @@ class PeopleRecord:
     people: tuple[PersonUse, ...]
     more: int
     acts: tuple[Act, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LogLine:
+    """A record of the program's log as text, numbered from 1."""
+
+    number: int
+    level: str
+    text: str

@@ -9,16 +9,17 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Protocol
 
 from bot.monitoring.dashboard import Dashboard, to_json
 from bot.monitoring.live_state import LiveState, QueueNow
-from bot.monitoring.records import HourSpan
+from bot.monitoring.records import HourSpan, LogLine, PeopleSpan
 from bot.platforms.web.renderer import shown_body
 from bot.texts import status
 from bot.texts.reasons import because
-from queueing.core.errors import QueueError
+from bot.texts.refusals import told
+from queueing.core.errors import Problem, QueueError
 from queueing.core.jobs import Job, JobState
 from queueing.core.leases import LeaseReader
 from queueing.core.snapshot import Reason
@@ -27,8 +28,18 @@ JOBS_SHOWN = 15  # per queue; the others are counted
 
 Json = dict[str, Any]
 
-OpenJobs = Callable[[], Awaitable[list[Job]]]
-"""Returns all open jobs, oldest first. Raises `QueueError`."""
+LogLines = Callable[[int], Sequence[LogLine]]
+"""Returns the log's newest lines after a number, oldest first."""
+
+
+class JobsSeen(Protocol):
+    """Reads jobs for operators. Both calls raise `QueueError`."""
+
+    async def open_jobs(self) -> list[Job]:
+        """Return all open jobs, oldest first."""
+
+    async def get(self, job_id: int) -> Job | None:
+        """Return a job, or None."""
 
 
 class DashboardData:
@@ -39,16 +50,21 @@ class DashboardData:
     """
 
     def __init__(
-        self, records: Dashboard, open_jobs: OpenJobs, roles: LeaseReader | None = None
+        self,
+        records: Dashboard,
+        jobs: JobsSeen,
+        roles: LeaseReader | None = None,
+        log: LogLines = lambda _: (),
     ) -> None:
         self._records = records
-        self._open_jobs = open_jobs
+        self._jobs = jobs
         self._roles = roles
+        self._log = log
 
     async def now(self, language: str) -> bytes:
         """Return the hosts with their memory and running jobs, and every queue."""
         live = await self._records.read_now()
-        waiting = _by_queue(await self._open_jobs())
+        waiting = _by_queue(await self._jobs.open_jobs())
         drawn: Json = json.loads(to_json(replace(live, at=0.0)))
         for shown, host in zip(drawn["hosts"], live.hosts, strict=True):
             shown["rest"] = _words(host.rest, language)
@@ -57,13 +73,32 @@ class DashboardData:
             del shown["oldest_s"], shown["reason"]
         return _written(drawn | {"cluster": await self._cluster()})
 
-    async def hours(self, span: HourSpan) -> bytes:
-        """Return the history of the last hour, day or week."""
-        return to_json(await self._records.read_hours(span))
+    async def hours(self, span: HourSpan, language: str) -> bytes:
+        """Return the history of a span; errors with what the newest job's owner was told."""
+        hours = await self._records.read_hours(span)
+        drawn: Json = json.loads(to_json(hours))
+        for shown in drawn["errors"]:
+            newest = shown["newest"]
+            job = None if newest is None else await self._jobs.get(newest)
+            shown["told"] = "" if job is None else _told(job, language)
+        return _written(drawn)
 
-    async def people(self) -> bytes:
-        """Return today's usage by person, bans, and the newest admin actions."""
-        return to_json(replace(await self._records.read_people(), at=0.0))
+    async def people(self, span: PeopleSpan = PeopleSpan.TODAY) -> bytes:
+        """Return usage by person in a span, bans, and the newest admin actions."""
+        return to_json(replace(await self._records.read_people(span), at=0.0))
+
+    async def job(self, job_id: int, language: str) -> bytes | None:
+        """Return what happened to a job, without what it was about; None if it is gone."""
+        job = await self._jobs.get(job_id)
+        if job is None:
+            return None
+        ends = {"state": job.state, "began": job.started_at, "ended": job.finished_at}
+        more = {"backend": job.backend, "attempt": job.attempt, "told": _told(job, language)}
+        return _written(_of_job(job) | ends | more)
+
+    def log(self, after: int) -> bytes:
+        """Return the newest lines of this process's log after a number."""
+        return _written({"lines": [asdict(line) for line in self._log(after)]})
 
     async def _cluster(self) -> Json | None:
         """Return the processes that serve the page and hold the queue, if they differ."""
@@ -90,8 +125,13 @@ def _words(reason: Reason | None, language: str) -> list[Json]:
     return [part.model_dump() for part in shown_body(body)]
 
 
+def _told(job: Job, language: str) -> str:
+    """Return the sentence about a job's error that its owner was shown; "" without one."""
+    return told(Problem.read(job.error), language) if job.error else ""
+
+
 def _of_job(job: Job) -> Json:
-    """Return a waiting job without its request, which is private to its owner."""
+    """Return a job without its request, which is private to its owner."""
     return {
         "job": job.id,
         "model": job.model,

@@ -3,12 +3,14 @@
 Without an admin's cookie every route answers 403.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from aiohttp import web
 
 from bot.core.platform import ChatLease
-from bot.monitoring.records import HourSpan
+from bot.monitoring.records import HourSpan, PeopleSpan
 from bot.people.web_people import WebPerson
 from bot.platforms.web.assets import Assets, browsers_language, page_files, require_own_page
 from bot.platforms.web.calls import Calls
@@ -95,6 +97,36 @@ class DashboardTab(PageConnection[Submit]):
 MAX_FRAME = 64 * 1024  # bytes; an act is a command and a few names
 
 
+Span = TypeVar("Span", HourSpan, PeopleSpan)
+_NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
+
+
+def _span(kind: type[Span], request: web.Request) -> Span:
+    """Return the span that a request names. Raises `HTTPNotFound`."""
+    try:
+        return kind(request.match_info["span"])
+    except ValueError:
+        raise web.HTTPNotFound from None
+
+
+def _number(said: str) -> int:
+    """Return a number in a request. Raises `HTTPNotFound`."""
+    if not _NUMBER.fullmatch(said):
+        raise web.HTTPNotFound
+    return int(said)
+
+
+async def _json(reading: Awaitable[bytes | None]) -> web.Response:
+    """Return what is read, 404 if there is nothing, or 503 if it cannot be read."""
+    try:
+        body = await reading
+    except QueueError:
+        raise web.HTTPServiceUnavailable from None
+    if body is None:
+        raise web.HTTPNotFound
+    return web.Response(body=body, content_type="application/json", charset="utf-8")
+
+
 class DashboardRoutes:
     """The operator's page, its files, its WebSocket and its history. `viewers` are the open pages.
 
@@ -121,6 +153,9 @@ class DashboardRoutes:
         router.add_get(f"{path}/operator", self._index)
         router.add_get(f"{path}/operator/static/{{name}}", self._static)
         router.add_get(f"{path}/operator/hours/{{span}}", self._hours)
+        router.add_get(f"{path}/operator/people/{{span}}", self._people)
+        router.add_get(f"{path}/operator/jobs/{{job}}", self._job)
+        router.add_get(f"{path}/operator/log", self._log)
         router.add_get(f"{path}/operator/socket", self._socket)
 
     def _require_admin(self, request: web.Request) -> WebPerson:
@@ -138,16 +173,27 @@ class DashboardRoutes:
         return self._assets.answer(request, request.match_info["name"])
 
     async def _hours(self, request: web.Request) -> web.Response:
+        language = await self._language(request)
+        span = _span(HourSpan, request)
+        return await _json(self._watcher.data.hours(span, language))
+
+    async def _people(self, request: web.Request) -> web.Response:
         self._require_admin(request)
-        try:
-            span = HourSpan(request.match_info["span"])
-        except ValueError:
-            raise web.HTTPNotFound from None
-        try:
-            body = await self._watcher.data.hours(span)
-        except QueueError:
-            raise web.HTTPServiceUnavailable from None
+        return await _json(self._watcher.data.people(_span(PeopleSpan, request)))
+
+    async def _job(self, request: web.Request) -> web.Response:
+        language = await self._language(request)
+        return await _json(self._watcher.data.job(_number(request.match_info["job"]), language))
+
+    async def _log(self, request: web.Request) -> web.Response:
+        self._require_admin(request)
+        body = self._watcher.data.log(_number(request.query.get("after", "0")))
         return web.Response(body=body, content_type="application/json", charset="utf-8")
+
+    async def _language(self, request: web.Request) -> str:
+        """Return the language of the admin who sent a request."""
+        chosen = await self._calls.language_of(self._require_admin(request))
+        return language_of(chosen or browsers_language(request))
 
     async def _socket(self, request: web.Request) -> web.WebSocketResponse:
         person = self._require_admin(request)

@@ -43,6 +43,19 @@ def fail_and_log(message: str, *values: str) -> None:
         logging.getLogger("bot").exception(message, *values)
 
 
+def test_the_newest_lines_are_kept_without_secrets(log: io.StringIO) -> None:
+    """An operator's page would show the token of the bot."""
+    before = max((line.number for line in logs.TAIL.after(0)), default=0)
+    logging.getLogger("bot.x").info("token %s \x1b[31m", CANARY)
+    fail_and_log("%s", TOKENS[0])
+    lines = logs.TAIL.after(before)
+    assert [line.level for line in lines] == ["info", "error"]
+    assert "INFO    bot.x: token [hidden] \\u001b[31m" in lines[0].text
+    told = "".join(line.text for line in lines)
+    assert not any(secret in told for secret in (CANARY, *TOKENS))
+    assert logs.TAIL.after(10**9) == logs.TAIL.after(0)  # the numbers of an earlier run
+
+
 def test_a_record_is_one_line_for_people(log: io.StringIO) -> None:
     """Lines could not be searched, or a line break in a prompt could forge a record."""
     logging.getLogger("bot.x").info("job %d: %s", 7, "a\n2026-01-01 ERROR forged")

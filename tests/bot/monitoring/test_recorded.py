@@ -12,7 +12,7 @@ import pytest
 from bot.core.origin import Origin
 from bot.monitoring.dashboard import to_json
 from bot.monitoring.recorder import EVERY_S
-from bot.monitoring.records import HostHours, HourSpan, HoursRecord, ModelHours
+from bot.monitoring.records import HostHours, HourSpan, HoursRecord, ModelHours, PeopleSpan
 from bot.people.audit_log import Act
 from queueing.core.errors import Rejected
 from queueing.core.events import Progressed
@@ -20,6 +20,7 @@ from queueing.core.quiet_hours import QuietHours, WeeklyWindow
 from queueing.core.specs import WakeSpec
 from queueing.planning.hosts import LEAD_S
 from tests.bot.monitoring.recorded import KEPT_S, Recording, two_gpus
+from tests.fakes.clock import START, VirtualClock
 from tests.fakes.servers.backend import Fate
 from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model
 from tests.simulation.loop import run
@@ -260,15 +261,23 @@ def test_people_are_shown_with_what_they_used(there: Recording) -> None:
             await bot.people.change("web:3", banned_at=1.0, ban_reason="spam")
             await bot.people.change("web:4", language="de")
             await bot.audit.write(Act(at=2.0, actor="web:1", action="ban", subject="web:3"))
-            for owner in ("usher:recordings", "usher:enhancement", "crowd:1"):
+            for owner in ("usher:recordings", "usher:enhancement", "crowd:1", "web:local"):
                 await there.draw(bot, "turbo", owner=owner)
             waiting = there.installation.new("turbo", "cat", owner="web:2")
             await bot.queue.submitter.submit(waiting, limits=NO_LIMITS)
             people = await bot.reader.read_people()
+            later = replace(bot.reader, clock=VirtualClock(START + 30 * 3600.0))
+            day = await later.read_people(PeopleSpan.DAY)
+            two_days = await later.read_people(PeopleSpan.TWO_DAYS)
+        assert "web:1" not in {each.user for each in day.people}
+        assert {each.user: each.jobs for each in two_days.people}["web:1"] == 2
         shown = {each.user: each for each in people.people}
-        assert shown.keys() == {"web:1", "web:2", "web:3", "crowd:1"}
+        assert shown.keys() == {"web:1", "web:2", "web:3", "crowd:1", "web:local"}
         bannable = {user for user, each in shown.items() if each.bannable}
-        assert bannable == {"web:2", "web:3"}  # no admin, nobody of the demo's crowd
+        assert bannable == {
+            "web:2",
+            "web:3",
+        }  # no admin, not everybody at once, nobody of the demo's crowd
         assert shown["web:1"].gpu_s == pytest.approx(10.0, abs=2.0)
         assert (shown["web:1"].jobs, shown["web:1"].admin) == (2, True)
         assert shown["web:2"].waiting + shown["web:2"].running == 1

@@ -7,6 +7,8 @@ import { number } from "../../static/units.js";
 import { Acts } from "./acts.js";
 import { History } from "./history.js";
 import { HostGpu } from "./hosts.js";
+import { JobDialog } from "./job.js";
+import { Log } from "./log.js";
 import { QueueRow, Preload, isQuiet } from "./queues.js";
 import { nameModels } from "./nodes.js";
 import { People } from "./people.js";
@@ -16,6 +18,7 @@ const acts = new Acts();
 const people = new People(acts);
 const preload = new Preload(acts);
 const history = new History();
+const log = new Log();
 let everythingPaused = false;
 let showedHistory = false;
 
@@ -45,9 +48,12 @@ function showState(state) {
 /** Clear the page, because the viewer may no longer see it. */
 function leave() {
   history.stop();
+  people.stop();
+  log.stop();
   byId("sheet").replaceChildren();
   byId("outcomes").replaceChildren();
   byId("confirm").close();
+  byId("job").close();
 }
 
 function showNow(body) {
@@ -81,8 +87,8 @@ byId("everything").addEventListener("click", () =>
   acts.perform(everythingPaused ? "resume" : "pause", { said: { what: tell("everything") } }));
 
 const TEXTS = {
-  skip: "skip", "to-chat": "chat", "to-now": "now", "to-hours": "hours", "to-people": "people", "now-title": "now",
-  "queues-title": "queues", "no-queues": "no_lines", "hours-title": "hours", "people-title": "people",
+  skip: "skip", "to-chat": "chat", "to-now": "now", "to-hours": "hours", "to-people": "people", "to-log": "log", "now-title": "now",
+  "queues-title": "queues", "no-queues": "no_lines", "hours-title": "hours", "people-title": "people", "log-title": "log",
   "outcomes-title": "outcomes", unreadable: "unreadable", "all-paused": "all_paused",
 };
 for (const [id, key] of Object.entries(TEXTS)) write(byId(id), tell(key));
@@ -90,3 +96,5 @@ byId("ways").setAttribute("aria-label", tell("ways"));
 document.title = tell("title");
 document.documentElement.lang = language;
 live.connect();
+log.read();
+new JobDialog();

@@ -1,14 +1,14 @@
 // The history of the last hour, day or week, refreshed while it is visible.
 
 import { byId, make } from "../../static/dom.js";
-import { keyed, write } from "../../static/keyed.js";
+import { keyed, write, writeParts } from "../../static/keyed.js";
 import { tell } from "../../static/texts.js";
 import { duration, number, share } from "../../static/units.js";
 import { Columns } from "./columns.js";
-import { swatch } from "./nodes.js";
+import { jobLink } from "./job.js";
+import { choices, fetched, swatch } from "./nodes.js";
 import { HostTime, KINDS, kindsOf, legend } from "./timeline.js";
 
-const SPANS = ["hour", "day", "week"];
 const REFRESH_MS = { hour: 10_000, day: 60_000, week: 300_000 };
 const MODELS_SHOWN = 6;
 
@@ -17,17 +17,12 @@ export class History {
     this.span = "hour";
     this.all = false;
     write(byId("spans-title"), tell("span"));
-    byId("spans").append(...SPANS.map((span) => this.choice(span)));
-    document.addEventListener("visibilitychange", () => this.read());
-  }
-
-  choice(span) {
-    const input = make("input", { type: "radio", name: "span", value: span, checked: span === this.span });
-    input.addEventListener("change", () => {
+    const spans = { hour: tell("hour"), day: tell("day"), week: tell("week") };
+    byId("spans").append(...choices("span", spans, this.span, (span) => {
       this.span = span;
       this.read();
-    });
-    return make("label", {}, input, make("span", {}, tell(span)));
+    }));
+    document.addEventListener("visibilitychange", () => this.read());
   }
 
   /** Stop refreshing. */
@@ -79,6 +74,7 @@ export class History {
       loads: new Columns(tell("loads_title"), tell("loads_over"), [["pale", tell("loads_head")], ["strong", tell("evictions_head")], ["bad", tell("failed_loads_head")]]),
       promised: make("p", { className: "big-share" }),
       promises: new Columns(tell("promises"), tell("promises_over"), [["pale", tell("given")], ["strong", tell("kept")]]),
+      byModel: make("ul", { className: "met-by-model", "aria-label": tell("estimates_by_model") }),
       errors: make("ul", { className: "errors" }),
       noErrors: make("p", { className: "dim" }, tell("no_errors")),
     };
@@ -92,7 +88,7 @@ export class History {
       make("h3", { className: "sub" }, tell("models")), parts.models, parts.more,
       make("div", { className: "three" },
         make("div", { className: "panel" }, parts.loads.node),
-        make("div", { className: "panel" }, parts.promised, parts.promises.node),
+        make("div", { className: "panel" }, parts.promised, parts.promises.node, parts.byModel),
         make("div", { className: "panel" }, make("h3", { className: "chart-title" }, tell("errors")), parts.errors, parts.noErrors)));
     byId("charts").append(parts.empty, parts.body);
     return parts;
@@ -131,6 +127,8 @@ export class History {
     const { given, kept, steps } = hours.promises;
     const facts = given ? tell("promises_facts", { kept: number(kept), given: number(given) }) : tell("no_promises");
     this.parts.promised.replaceChildren(...(given ? [make("b", {}, share(kept / given)), " "] : []), make("span", { className: "dim" }, facts));
+    const models = hours.models.filter((model) => model.given > 0);
+    keyed(this.parts.byModel, models, (model) => model.name, (model) => new MetRow(model));
     this.parts.promises.draw(hours, steps, {
       bars: (step) => [{ height: step.given, kind: "pale" }, { height: step.kept, kind: "strong" }],
       words: (step) => tell("step_promises", step),
@@ -144,16 +142,6 @@ export class History {
     const rows = errors.map((error) => ({ ...error, part: error.count / most }));
     keyed(this.parts.errors, rows, (error) => `${error.cause} ${error.model}`, (error) => new ErrorRow(error));
     this.parts.noErrors.hidden = errors.length > 0;
-  }
-}
-
-/** Return the server's answer, or null if there is none. */
-async function fetched(address) {
-  try {
-    const answer = await fetch(address);
-    return answer.ok ? await answer.json() : null;
-  } catch {
-    return null;
   }
 }
 
@@ -210,18 +198,35 @@ function modelFacts(model) {
   return told.join(" · ");
 }
 
+/** How often results of a model came within the time first said. */
+class MetRow {
+  constructor({ name }) {
+    this.share = make("b", {});
+    this.counts = make("span", { className: "dim" });
+    this.node = make("li", {}, swatch(name), make("span", { className: "grow" }, name), this.counts, this.share);
+  }
+
+  draw({ given, kept }) {
+    write(this.share, share(kept / given));
+    write(this.counts, tell("step_promises", { kept: number(kept), given: number(given) }));
+  }
+}
+
 class ErrorRow {
   constructor(error) {
     this.bar = make("span", { className: "error-bar", "aria-hidden": "true" });
     this.count = make("b", {});
     this.newest = make("span", { className: "dim" });
+    this.told = make("span", { className: "error-told dim" });
     this.node = make("li", {}, make("span", { className: "grow" }, tell(`cause.${error.cause}`, {}, error.cause)),
-      make("span", { className: "dim" }, error.model), this.newest, this.count, make("span", { className: "error-track" }, this.bar));
+      make("span", { className: "dim" }, error.model), this.newest, this.count, make("span", { className: "error-track" }, this.bar), this.told);
   }
 
   draw(error) {
     this.bar.style.width = `${100 * error.part}%`;
     write(this.count, number(error.count));
-    write(this.newest, error.newest ? tell("newest_error", { job: error.newest }) : "");
+    writeParts(this.newest, [error.newest], ([job]) => (job ? [tell("newest_error"), jobLink(job)] : []));
+    this.told.hidden = !error.told;
+    write(this.told, error.told);
   }
 }

@@ -6,6 +6,7 @@ import { keyed, write, writeParts } from "../../static/keyed.js";
 import { moment, range } from "../../static/moments.js";
 import { tell } from "../../static/texts.js";
 import { share, size, when } from "../../static/units.js";
+import { jobLink } from "./job.js";
 import { button, hueOf, pin, swatch } from "./nodes.js";
 
 let hostsMade = 0;
@@ -142,7 +143,7 @@ class JobRow {
     this.share = make("span", { className: "dim share" });
     this.done = make("span", { className: "dim" });
     this.node = make("li", { className: "job" }, swatch(job.model),
-      make("span", { className: "grow" }, make("b", {}, `#${job.job}`), ` ${job.model} · ${job.name}`),
+      make("span", { className: "grow" }, jobLink(job.job), ` ${job.model} · ${job.name}`),
       cancelButton(job, acts), make("span", { className: "advance" }, this.bar, this.share, this.done));
   }
 

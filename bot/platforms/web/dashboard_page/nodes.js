@@ -1,4 +1,4 @@
-// Buttons, times and hues of the operator's page.
+// Buttons, times and hues of the operator's page, and answers of its server.
 
 import { make } from "../../static/dom.js";
 import { write } from "../../static/keyed.js";
@@ -34,6 +34,25 @@ export function button(words, label, press, danger = false) {
   const node = make("button", { type: "button", className: danger ? "act danger" : "act", "aria-label": label }, words);
   node.addEventListener("click", press);
   return node;
+}
+
+/** Make radio buttons for the values of `words`. `choose` gets the value that is chosen. */
+export function choices(name, words, chosen, choose) {
+  return Object.entries(words).map(([value, text]) => {
+    const input = make("input", { type: "radio", name, value, checked: value === chosen });
+    input.addEventListener("change", () => choose(value));
+    return make("label", {}, input, make("span", {}, text));
+  });
+}
+
+/** Return the server's answer, or null if there is none. */
+export async function fetched(address) {
+  try {
+    const answer = await fetch(address);
+    return answer.ok ? await answer.json() : null;
+  } catch {
+    return null;
+  }
 }
 
 // ---------------------------------------------------------------- one hue for each model, everywhere

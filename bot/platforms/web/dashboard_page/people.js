@@ -1,31 +1,65 @@
-// People: today's GPU time, open jobs and limits by person, and the newest admin actions.
+// People: GPU time, open jobs and limits by person, and the newest admin actions.
 
 import { byId, make } from "../../static/dom.js";
 import { keyed, write, writeParts } from "../../static/keyed.js";
 import { moment } from "../../static/moments.js";
 import { tell } from "../../static/texts.js";
 import { duration, number, when } from "../../static/units.js";
-import { button } from "./nodes.js";
+import { button, choices, fetched } from "./nodes.js";
 
 const SHOWN = 10;
 const ACTS_SHOWN = 12;
+const REFRESH_MS = 10_000;
 
 export class People {
   constructor(acts) {
     this.acts = acts;
     this.all = false;
     write(byId("acts-title"), tell("acts"));
-    write(byId("people-summary"), tell("people_summary"));
+    this.span = "today";
+    write(byId("people-spans-title"), tell("span"));
+    const spans = { today: tell("today"), day: tell("day"), two_days: tell("two_days") };
+    byId("people-spans").append(...choices("people-span", spans, this.span, (span) => {
+      this.span = span;
+      this.read();
+    }));
+    document.addEventListener("visibilitychange", () => this.read());
     write(byId("people-none"), tell("people_none"));
     write(byId("acts-none"), tell("acts_none"));
     byId("people-all").addEventListener("click", () => {
       this.all = true;
-      this.draw(this.last);
+      this.drawPeople(this.last);
       byId("people-list").parts.get(this.last.people[SHOWN].user)?.act.focus();
     });
   }
 
+  /** Draw what the server sends by itself: today, and the admin log. */
   draw(body) {
+    this.today = body;
+    if (this.span === "today") this.drawPeople(body);
+    const acts = body.acts.slice(0, ACTS_SHOWN).map((act) => ({ ...act, key: `${act.at} ${act.actor} ${act.action} ${act.subject}` }));
+    keyed(byId("act-list"), acts, (act) => act.key, (act) => new ActRow(act));
+    byId("acts-none").hidden = acts.length > 0;
+  }
+
+  /** Stop reading. */
+  stop() {
+    this.over = true;
+    clearTimeout(this.timer);
+  }
+
+  /** Read and draw another span than today, and again later while the page is visible. */
+  async read() {
+    clearTimeout(this.timer);
+    const span = this.span;
+    if (this.over || document.hidden) return;
+    if (span === "today") return this.today && this.drawPeople(this.today);
+    this.timer = setTimeout(() => this.read(), REFRESH_MS);
+    const body = await fetched(`operator/people/${span}`);
+    if (body && span === this.span && !this.over) this.drawPeople(body);
+  }
+
+  drawPeople(body) {
     this.last = body;
     const { people, more } = body;
     const most = Math.max(1, ...people.map((person) => person.gpu_s));
@@ -38,9 +72,6 @@ export class People {
     write(byId("people-all"), shown.length < people.length
       ? tell("show_all_people", { count: number(people.length + more) })
       : tell("more_people", { count: number(more) }));
-    const acts = body.acts.slice(0, ACTS_SHOWN).map((act) => ({ ...act, key: `${act.at} ${act.actor} ${act.action} ${act.subject}` }));
-    keyed(byId("act-list"), acts, (act) => act.key, (act) => new ActRow(act));
-    byId("acts-none").hidden = acts.length > 0;
   }
 }
 
@@ -67,7 +98,7 @@ class PersonRow {
     write(this.act, words);
     this.act.setAttribute("aria-label", `${tell(person.banned ? "unban" : "ban")}: ${person.name}`);
     this.act.classList.toggle("danger", !person.banned);
-    this.act.disabled = !person.bannable;
+    this.act.hidden = !person.bannable && !person.banned;
     this.node.classList.toggle("banned", person.banned);
     writeParts(this.facts, [facts(person), person.banned, person.banned_until, person.ban_reason], () => [
       facts(person).join(" · "),

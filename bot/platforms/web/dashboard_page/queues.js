@@ -6,6 +6,7 @@ import { keyed, write, writeParts } from "../../static/keyed.js";
 import { moment, range } from "../../static/moments.js";
 import { tell } from "../../static/texts.js";
 import { cancelButton } from "./hosts.js";
+import { jobLink } from "./job.js";
 import { button, hueOf, since, swatch } from "./nodes.js";
 
 const DRAWN = 48; // figures per queue; more are shown as a number
@@ -106,7 +107,7 @@ class WaitingRow {
     const first = button(tell("move_first"), `${tell("move_first")}: ${tell("job", said)}`,
       () => acts.perform("move", { job: job.job, values: { to: "first" }, said }));
     const lane = job.lane === "normal" ? "" : ` · ${tell("lane", job)}`;
-    this.node = make("li", {}, make("b", {}, `#${job.job}`),
+    this.node = make("li", {}, jobLink(job.job),
       make("span", { className: "grow" }, `${job.name}${lane} · `, since(job.since)),
       first, cancelButton(job, acts));
   }

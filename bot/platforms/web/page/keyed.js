@@ -33,7 +33,7 @@ function keepFocus(list, node) {
   if (!node.contains(document.activeElement)) return;
   const next = [node.nextElementSibling, node.previousElementSibling]
     .map((other) => other?.querySelector("button, summary")).find(Boolean);
-  (next ?? list.closest("section").querySelector("h2")).focus({ preventScroll: true });
+  (next ?? list.closest("section").querySelector("h1, h2")).focus({ preventScroll: true });
 }
 
 /** Set an element's text if it changed. */

@@ -13,8 +13,8 @@ export class StatusPanel {
     this.more = make("p", { className: "dim", hidden: true });
     this.hosts = make("ul", { className: "panel-list" });
     this.node = make("div", {},
-      make("h3", {}, say("panel_jobs")), this.jobs, this.idle, this.more,
-      make("h3", {}, say("panel_gpus")), this.hosts);
+      make("h2", {}, say("panel_jobs")), this.jobs, this.idle, this.more,
+      make("h2", {}, say("panel_gpus")), this.hosts);
   }
 
   draw({ jobs, more, hosts }) {

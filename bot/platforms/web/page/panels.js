@@ -35,7 +35,7 @@ export class Panels {
 
   build(name, title) {
     const place = byId(name);
-    const heading = make("h2", { tabIndex: -1 }, title);
+    const heading = make("h1", { tabIndex: -1 }, title);
     const trouble = make("p", { className: "panel-trouble", role: "status", hidden: true });
     const panel = new KINDS[name]({ ...this.on, act, read: () => this.refresh(), soon: () => this.soon() });
     place.replaceChildren(heading, trouble, panel.node);

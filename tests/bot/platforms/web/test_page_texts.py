@@ -15,6 +15,7 @@ from bot.platforms.web.assets import page_files, page_texts
 from bot.platforms.web.protocol import ACTS, NotTaken
 from bot.texts.catalogue import CATALOGUES, DEFAULT_LANGUAGE
 from queueing.core.errors import ProblemKind
+from queueing.core.jobs import JobState
 from queueing.core.snapshot import Residency
 from tests.bot.platforms.web.web_client import running
 from tests.fakes.command_handler import ScriptedHandler
@@ -26,7 +27,8 @@ MADE: Mapping[str, set[str]] = {
     "dashboard": {*REFUSED, *get_args(Mode), *Residency}
     | {f"said.{command}" for command in ACTS}
     | {f"throughput.{span}" for span in HourSpan}
-    | {f"cause.{what}" for what in ProblemKind},
+    | {f"cause.{what}" for what in ProblemKind}
+    | {f"job_state.{state}" for state in JobState},
 }
 """The keys that the scripts put together, by table."""
 

@@ -24,6 +24,7 @@ from bot.monitoring.records import (
     ModelHours,
     ModelStep,
     PeopleRecord,
+    PeopleSpan,
     PersonUse,
     PromiseHours,
     PromiseStep,
@@ -32,13 +33,23 @@ from bot.monitoring.records import (
 )
 from bot.people.access import PersonLimits
 from bot.people.audit_log import Act
-from queueing.core.errors import StoreError
-from queueing.core.jobs import Job, stand_in
+from queueing.core.errors import Problem, ProblemKind, StoreError
+from queueing.core.jobs import Job, JobState, stand_in
 from queueing.core.snapshot import Reason, Residency, WaitCause
 from queueing.core.status import Estimate, Trouble
 
 Shown = TypeVar("Shown")
 PEOPLE = tuple(f"telegram:{4200 + number}" for number in range(30))
+
+FAILED = replace(
+    stand_in(812, "wan", 1_795_399_000.0),
+    owner=PEOPLE[3],
+    state=JobState.FAILED,
+    started_at=1_795_399_100.0,
+    finished_at=1_795_399_220.0,
+    backend="studio",
+    error=Problem(what=ProblemKind.MEMORY).code(),
+)
 
 
 class ExampleRecords:
@@ -57,8 +68,9 @@ class ExampleRecords:
     async def read_hours(self, span: HourSpan) -> HoursRecord:
         return self._read(self.spans[span])
 
-    async def read_people(self) -> PeopleRecord:
-        return self._read(self.people)
+    async def read_people(self, span: PeopleSpan = PeopleSpan.TODAY) -> PeopleRecord:
+        people = self._read(self.people)
+        return people if span is PeopleSpan.TODAY else replace(people, people=people.people[:3])
 
     def _read(self, record: Shown) -> Shown:
         self.reads += 1
@@ -75,6 +87,11 @@ class ExampleJobs:
 
     async def open_jobs(self, owner: str | None = None) -> list[Job]:
         return [job for job in self.jobs if owner in {None, job.owner}]
+
+    async def get(self, job_id: int) -> Job | None:
+        if job_id == FAILED.id:
+            return FAILED
+        return next((job for job in self.jobs if job.id == job_id), None)
 
 
 def waiting(at: float, model: str, count: int) -> Sequence[Job]:

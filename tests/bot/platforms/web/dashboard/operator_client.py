@@ -11,7 +11,7 @@ from uuid import uuid4
 import aiohttp
 
 from bot.people.web_people import FixedPeople, WebPerson
-from bot.platforms.web.dashboard import DashboardData
+from bot.platforms.web.dashboard import DashboardData, LogLines
 from bot.platforms.web.platform import Web
 from tests.bot.platforms.web.dashboard.examples import ExampleJobs, ExampleRecords
 from tests.bot.platforms.web.web_client import WAIT_S
@@ -23,7 +23,7 @@ TOKEN, ADAS = "the-admins-own-long-token", "adas-equally-long-token"
 class Example:
     """A web chat with an operator's page: "web:local" is an admin, "web:ada" is not."""
 
-    def __init__(self, *, path: str = "") -> None:
+    def __init__(self, *, path: str = "", log: LogLines = lambda _: ()) -> None:
         at = time.time()
         self.records, self.jobs = ExampleRecords(at), ExampleJobs(at)
         self.admins = {"web:local"}
@@ -33,7 +33,7 @@ class Example:
             token=TOKEN,
             people=FixedPeople({ADAS: WebPerson(id="ada", name="Ada")}),
             is_admin=lambda user: user in self.admins,
-            operator=DashboardData(self.records, self.jobs.open_jobs),
+            operator=DashboardData(self.records, self.jobs, log=log),
         )
 
 

@@ -21,6 +21,11 @@ ADDRESSES = (
     "operator/static/nothing.js",
     "operator/hours/day",
     "operator/hours/nothing",
+    "operator/people/day",
+    "operator/people/nothing",
+    "operator/jobs/812",
+    "operator/jobs/nothing",
+    "operator/log",
     "operator/socket",
 )
 

@@ -59,7 +59,7 @@ def test_nothing_is_read_while_no_page_is_open() -> None:
     records = ExampleRecords(at=1_795_400_000.0)
 
     async def scenario() -> list[int]:
-        watcher = DashboardFeed(DashboardData(records, ExampleJobs(at=1_795_400_000.0).open_jobs))
+        watcher = DashboardFeed(DashboardData(records, ExampleJobs(at=1_795_400_000.0)))
         watching = asyncio.create_task(watcher.run())
         read = []
         for glances in (0, 1, 0):
@@ -86,7 +86,7 @@ def test_a_page_is_never_more_than_a_second_behind() -> None:
 
     async def scenario() -> list[float]:
         loop, shown = asyncio.get_running_loop(), asyncio.Event()
-        watcher = DashboardFeed(DashboardData(records, ExampleJobs(at=1_795_400_000.0).open_jobs))
+        watcher = DashboardFeed(DashboardData(records, ExampleJobs(at=1_795_400_000.0)))
         watching = asyncio.create_task(watcher.run())
         behind = []
         with watcher.watching(DashboardState("en", changed=shown.set)):
@@ -126,7 +126,7 @@ async def test_a_process_says_whose_words_it_shows(
             ]
 
     at = 1_795_400_000.0
-    image = DashboardData(ExampleRecords(at), ExampleJobs(at).open_jobs, Held())
+    image = DashboardData(ExampleRecords(at), ExampleJobs(at), Held())
     assert json.loads(await image.now("en"))["cluster"] == told
 
 

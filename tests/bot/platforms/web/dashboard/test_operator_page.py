@@ -1,5 +1,6 @@
 """The operator's page in a real Chromium: a crowd of thirty, by mouse, by keyboard and on a phone."""
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -8,6 +9,7 @@ import pytest
 import pytest_asyncio
 
 from bot.core.content import Content
+from bot.monitoring.log_tail import LINES, LogTail
 from bot.monitoring.records import HourSpan, Segment
 from bot.people.audit_log import Act
 from bot.platforms.web.dashboard import DashboardData
@@ -25,10 +27,10 @@ pytestmark = pytest.mark.browser
 
 FOCUSED = "document.activeElement"
 DRAWN = "document.querySelectorAll('.model-times > li').length === 4"
-SMALL = """[...document.querySelectorAll("button, input, select, summary, a")]
+SMALL = """((least) => [...document.querySelectorAll("button, input, select, summary, a")]
   .filter((node) => node.checkVisibility({ opacityProperty: true }) && !node.closest(".skip"))
-  .filter((node) => { const box = node.getBoundingClientRect(); return box.width < 24 || box.height < 24; })
-  .map((node) => node.outerHTML)"""
+  .filter((node) => { const box = (node.closest(".log-only") ?? node).getBoundingClientRect(); return box.width < 24 || box.height < least; })
+  .map((node) => node.outerHTML))"""
 WIDE = """[...document.querySelectorAll("body *")].filter((node) => node.checkVisibility())
   .filter((node) => !node.closest(".table-room, .unseen"))
   .filter((node) => node.getBoundingClientRect().right > innerWidth + 0.5).map((node) => node.outerHTML)"""
@@ -199,7 +201,7 @@ async def test_a_ban_takes_its_reason_and_hours_with_it(room: Room) -> None:
     call = await room.handler.taken()
     assert call.command == "ban"
     assert call.options == {"person": "telegram:4200", "reason": "floods", "hours": "2"}
-    admins = "document.querySelector('[aria-label=\"Ban: web:local\"]').disabled"
+    admins = "document.querySelector('[aria-label=\"Ban: web:local\"]').hidden"
     assert await page.evaluate(admins)
 
 
@@ -208,6 +210,7 @@ async def test_waiting_jobs_are_moved_and_models_loaded_by_keyboard(room: Room) 
     page = room.page
     await page.evaluate("document.querySelector('.waiting summary').focus()")
     await page.press("Enter")
+    await page.press("Tab")
     await page.press("Tab")
     assert await page.evaluate(f"{FOCUSED}.innerText") == "Move to front"
     await page.press("Enter")
@@ -311,7 +314,47 @@ async def test_a_share_of_a_few_minutes_says_so(room: Room) -> None:
 
 async def test_a_failure_leads_to_its_last_job(room: Room) -> None:
     """An operator would know that memory is short, and not for which request."""
-    await room.page.wait_text("last: job 812", ".errors")
+    page = room.page
+    await page.wait_text("last: job #812", ".errors")
+    sentence = "The GPU ran out of memory"
+    await page.wait_text(sentence, ".errors")
+    await page.evaluate("document.querySelector('.errors .job-link').click()")
+    await page.wait("document.querySelector('#job').open")
+    await page.wait_text("failed", "#job")
+    await page.wait_text(sentence, "#job")
+    await page.press("Escape")
+    await page.wait("!document.querySelector('#job').open && location.hash === '#now'")
+    await page.evaluate("location.hash = 'job/99999'")
+    await page.wait_text("no longer stored", "#job")
+    page.errors = [each for each in page.errors if "404" not in each]  # the browser's own words
+
+
+async def test_the_newest_lines_of_the_log_are_shown(chromium: Chromium) -> None:
+    """An operator without a shell would not know why a server is down."""
+    tail = LogTail()
+    log = logging.getLogger("tests.tail")
+    log.setLevel(logging.INFO)
+    log.addHandler(tail)
+    log.warning("a card is <b>hot</b>")
+    example = Example(log=tail.after)
+    async with opened(chromium, example) as room:
+        await room.page.wait_text("a card is <b>hot</b>", "#log")
+        for number in range(LINES):
+            log.info("line %d", number)
+        await room.page.wait_text(f"line {LINES - 1}", "#log")
+        lines = "document.querySelectorAll('#log-lines li').length"
+        assert await room.page.evaluate(lines) == LINES
+        await room.page.evaluate("document.getElementById('log-only').click()")
+        assert "line" not in await room.page.text("#log-lines")
+
+
+async def test_use_is_added_up_over_the_span_that_is_chosen(room: Room) -> None:
+    """An operator at one in the morning would see nobody."""
+    page = room.page
+    await page.click("#people-spans input[value=two_days] + span")
+    await page.wait("document.querySelectorAll('#people-list > li').length === 3")
+    await page.click("#people-spans input[value=today] + span")
+    await page.wait("document.querySelectorAll('#people-list > li').length === 10")
 
 
 async def test_a_history_that_cannot_be_read_is_said(room: Room) -> None:
@@ -340,11 +383,11 @@ async def test_nothing_is_cut_off_too_small_or_nameless(
         await page.wait_text("in Arbeit")
         await page.wait(DRAWN)
     assert await page.evaluate(WIDE) == []
-    assert await page.evaluate(SMALL) == []
+    assert await page.evaluate(f"{SMALL}({44 if width == 390 else 24})") == []
     assert await page.evaluate(NAMELESS) == []
     assert await page.evaluate(MISNAMED) == []  # who speaks to the machine says what they read
     headings = "[...document.querySelectorAll('main h2')].map((node) => node.innerText).join()"
-    told = {"en": "Now,History,People", "de": "Jetzt,Verlauf,Personen"}
+    told = {"en": "Now,History,People,Log", "de": "Jetzt,Verlauf,Personen,Protokoll"}
     assert await page.evaluate(headings) == told[language]
 
 
@@ -403,7 +446,7 @@ async def test_markup_in_any_name_stays_text(chromium: Chromium) -> None:
         await room.page.click(".host .act.danger")
         await room.page.wait("document.querySelector('#confirm').open")
         assert await room.page.evaluate("window.hacked ?? null") is None
-        inside = "document.querySelectorAll('main script, main img, main a, dialog img, dialog script').length"
+        inside = "document.querySelectorAll('main script, main img, main a:not(.job-link), dialog img, dialog script').length"
         assert await room.page.evaluate(inside) == 0
 
 
@@ -449,7 +492,7 @@ async def test_the_way_here_is_on_an_admins_chat_page_only(chromium: Chromium) -
 async def test_a_page_of_a_busy_bot_needs_no_motion_and_knows_the_dark(chromium: Chromium) -> None:
     """Stripes would move before people whom that makes ill."""
     records = ExampleRecords(at=1_795_400_000.0)
-    image = DashboardData(records, ExampleJobs(at=1_795_400_000.0).open_jobs)
+    image = DashboardData(records, ExampleJobs(at=1_795_400_000.0))
     web = web_chat(port=0, operator=image, is_admin=lambda _: True)
     async with running(web, ScriptedHandler()), chromium.page() as page:
         features = [

@@ -30,7 +30,7 @@ async def test_the_page_comes_back_with_its_server_and_what_was_pressed_is_done(
     records, jobs, port = ExampleRecords(at), ExampleJobs(at), port_of(handler)
 
     def web() -> Web:
-        image = DashboardData(records, jobs.open_jobs)
+        image = DashboardData(records, jobs)
         return web_chat(port=port, operator=image, is_admin=lambda _: True)
 
     async with chromium.page() as page:
