@@ -5,7 +5,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import uuid4
 
-from bot.platforms.web.chat_log import ChatLog, Entry, FileHead, ShownMessage
+from bot.platforms.web.chat_log import ChatLog, Entry, FileHead, ShownMessage, is_news, text_of
+from bot.platforms.web.conversations import (
+    MOST,
+    ConversationHead,
+    Conversations,
+    person_of,
+    searched,
+)
 from bot.platforms.web.platform import Web
 from queueing.core.requests import File
 
@@ -19,6 +26,17 @@ def web_chat(**settings: Any) -> Web:
 class _Chat:
     entries: dict[str, Entry] = field(default_factory=dict)  # by message, in the order of `place`
     files: dict[str, File] = field(default_factory=dict)
+    name: str = ""
+    seen: int = 0
+
+    @property
+    def shown(self) -> list[ShownMessage]:
+        return [entry.shown for entry in self.entries.values() if entry.shown is not None]
+
+    @property
+    def news(self) -> int:
+        news = (each.number for each in self.entries.values() if each.shown and is_news(each.shown))
+        return max(news, default=0)
 
 
 class MemoryLog(ChatLog):
@@ -29,6 +47,7 @@ class MemoryLog(ChatLog):
         self._keep = keep
         self._number = 0
         self._chats: dict[str, _Chat] = {}
+        self.conversations = _MemoryConversations(self._chats)
 
     async def put(
         self, chat: str, message: str, at: float, shown: ShownMessage, files: Sequence[File]
@@ -42,6 +61,7 @@ class MemoryLog(ChatLog):
         kept.entries[message] = entry
         _replace_files(kept, None, entry, files)
         self._forget_oldest(kept)
+        self.conversations.revision += 1
         return entry
 
     async def edit(
@@ -54,6 +74,7 @@ class MemoryLog(ChatLog):
         kept = self._chats[chat]
         kept.entries[message] = entry = replace(old, number=self._next(), shown=shown)
         _replace_files(kept, old, entry, files)
+        self.conversations.revision += 1
         return entry
 
     async def delete(self, chat: str, message: str) -> None:
@@ -63,6 +84,7 @@ class MemoryLog(ChatLog):
             kept = self._chats[chat]
             kept.entries[message] = entry = replace(old, number=self._next(), shown=None)
             _replace_files(kept, old, entry, ())
+            self.conversations.revision += 1
 
     async def forget(self, chat: str, messages: Sequence[str]) -> None:
         """Leave a mark where each message was."""
@@ -71,7 +93,13 @@ class MemoryLog(ChatLog):
 
     async def clear(self, chat: str) -> None:
         """Leave a mark where each message was."""
+        for each in [each for each in self._chats if person_of(each) == person_of(chat)]:
+            await self.remove(each)
+
+    async def remove(self, chat: str) -> None:
+        """Leave a mark where each message was."""
         await self.forget(chat, list(self._chats.get(chat, _Chat()).entries))
+        self._chats.get(chat, _Chat()).name = ""
 
     async def get(self, chat: str, message: str) -> Entry | None:
         """Return a message that is there."""
@@ -95,12 +123,14 @@ class MemoryLog(ChatLog):
         """Return a file."""
         return self._chats.get(chat, _Chat()).files.get(file)
 
-    async def file_head(self, chat: str, file: str) -> FileHead | None:
+    async def file_head(self, person: str, file: str) -> FileHead | None:
         """Return a file's properties."""
-        kept = await self.file(chat, file)
-        if kept is None:
-            return None
-        return FileHead(name=kept.name, mime=kept.mime, size=len(kept.data))
+        for chat, kept in self._chats.items():
+            if person_of(chat) == person and file in kept.files:
+                found = kept.files[file]
+                size = len(found.data)
+                return FileHead(chat=chat, name=found.name, mime=found.mime, size=size)
+        return None
 
     async def file_piece(self, chat: str, file: str, start: int, length: int) -> bytes | None:
         """Return some bytes of a file."""
@@ -115,6 +145,51 @@ class MemoryLog(ChatLog):
         while len(kept.entries) > self._keep:
             oldest = kept.entries.pop(next(iter(kept.entries)))
             _replace_files(kept, oldest, None, ())
+
+
+class _MemoryConversations(Conversations):
+    """The conversations of a `MemoryLog`."""
+
+    def __init__(self, chats: dict[str, _Chat]) -> None:
+        self.revision = 0
+        self._chats = chats
+
+    async def newest(self, person: str, limit: int) -> Sequence[ConversationHead]:
+        heads = [
+            ConversationHead(
+                chat=chat,
+                name=kept.name,
+                at=max(entry.at for entry in kept.entries.values()),
+                unread=kept.news > kept.seen,
+                first=kept.shown[0].model_dump_json(),
+            )
+            for chat, kept in self._chats.items()
+            if person_of(chat) == person and kept.shown
+        ]
+        return sorted(heads, key=lambda head: (-head.at, head.chat))[:limit]
+
+    async def _with_words(self, person: str, words: str) -> frozenset[str]:
+        return frozenset(
+            chat
+            for chat, kept in self._chats.items()
+            if any(words in searched(text_of(shown)) for shown in kept.shown)
+        )
+
+    async def rename(self, chat: str, name: str) -> None:
+        self._chats.get(chat, _Chat()).name = name
+        self.revision += 1
+
+    async def see(self, chat: str) -> None:
+        kept = self._chats.get(chat, _Chat())
+        kept.seen = kept.news
+        self.revision += 1
+
+    async def has_room(self, chat: str) -> bool:
+        mine = [each for each in self._chats if person_of(each) == person_of(chat)]
+        return chat in mine or len(mine) < MOST
+
+    async def in_work(self, chat: str) -> bool:
+        return False
 
 
 def _by_number(entry: Entry) -> int:

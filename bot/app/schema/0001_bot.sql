@@ -1,4 +1,4 @@
--- schema 107
+-- schema 108
 -- Until 0.1.0 is released, a change of the tables raises this number, also for the other engine.
 
 -- What the bot stores: its messages, people, the web chat, the API and an operator's history. Times
@@ -141,11 +141,23 @@ CREATE TABLE web_messages (
     number INTEGER NOT NULL UNIQUE, -- grows with every change of any message
     place INTEGER NOT NULL, -- orders a chat and never changes
     at REAL NOT NULL,
+    words TEXT NOT NULL, -- its text in small letters, for the search
     shown TEXT,
     PRIMARY KEY (chat, message)
 ) STRICT;
 CREATE INDEX web_messages_by_number ON web_messages (chat, number);
 CREATE INDEX web_messages_by_place ON web_messages (chat, place);
+
+-- The conversations of the web chat's people. Each is a chat.
+CREATE TABLE web_conversations (
+    chat TEXT PRIMARY KEY,
+    person TEXT NOT NULL,
+    name TEXT NOT NULL, -- chosen by the person; empty: its title is made from its first message
+    at REAL NOT NULL, -- the time of its newest message
+    news INTEGER NOT NULL, -- the number of the bot's newest finished message
+    seen INTEGER NOT NULL -- the value of `news` when the person last had it open
+) STRICT, WITHOUT ROWID;
+CREATE INDEX web_conversations_of ON web_conversations (person, at);
 
 CREATE TABLE web_files (
     chat TEXT NOT NULL,
@@ -158,6 +170,7 @@ CREATE TABLE web_files (
     FOREIGN KEY (chat, message) REFERENCES web_messages (chat, message) ON DELETE CASCADE
 ) STRICT;
 CREATE INDEX web_files_by_message ON web_files (chat, message);
+CREATE INDEX web_files_by_id ON web_files (id);
 
 -- The files of results that their owners marked in the gallery.
 CREATE TABLE favourites (

@@ -6,7 +6,7 @@ Knows nothing of HTTP. A page resends anything not confirmed; equal keys mean th
 import asyncio
 import logging
 from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from uuid import uuid4
@@ -19,16 +19,24 @@ from bot.http.clients import TokenBucket, sparing
 from bot.people.upload_quota import Received
 from bot.people.web_people import WebPerson
 from bot.platforms.web.chat_log import (
-    BarPart,
     ChatLog,
-    MomentPart,
-    PeriodPart,
     ShownButton,
     ShownFile,
     ShownMessage,
     TextPart,
+    text_of,
 )
-from bot.platforms.web.protocol import MAX_FILES, NotTaken, PressFrame, Say, Submit, TakenFrame
+from bot.platforms.web.conversations import FIRST, ConversationHead, chat_of
+from bot.platforms.web.protocol import (
+    MAX_FILES,
+    NotTaken,
+    PressFrame,
+    Remove,
+    Rename,
+    Say,
+    Submit,
+    TakenFrame,
+)
 from bot.platforms.web.renderer import shown_file, split_command
 from queueing.core.errors import Fenced, StoreError
 from queueing.core.ports import Clock
@@ -50,6 +58,7 @@ class _Caller:
     """
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    searching: asyncio.Lock = field(default_factory=asyncio.Lock)
     bucket: TokenBucket = field(
         default_factory=lambda: TokenBucket(per_s=CALLS_PER_S, burst=CALLS_BURST)
     )
@@ -64,7 +73,7 @@ class _Caller:
 class Calls:
     """Makes calls for the people of one web chat. Calls `posted` for each chat with a new message.
 
-    `respond` creates the function that answers a call, from a person and the call's key.
+    `respond` creates the function that answers a call, from a chat and the call's key.
     """
 
     def __init__(
@@ -116,7 +125,8 @@ class Calls:
             if isinstance(shown, NotTaken):
                 return shown
             call = self._line_call(person, say, shown, language)
-            quoted, files = await self._replied_to(person.id, say.reply_to)
+            chat = chat_of(person.id, say.conversation)
+            quoted, files = await self._replied_to(chat, say.reply_to)
             files = (*call.files, *files)
             await self.handler.call(replace(call, show_form=show_form, quoted=quoted, files=files))
             caller.remember(say.key)
@@ -125,12 +135,12 @@ class Calls:
     async def press(
         self, person: WebPerson, press: PressFrame, language: str | None, show_form: ShowForm
     ) -> TakenFrame | NotTaken:
-        """Run the command of a button in the person's own chat. Idempotent by `press.key`."""
+        """Run a button's command in the person's conversation. Idempotent by `press.key`."""
         caller = self._caller(person)
         async with caller.lock:
             if press.key in caller.done:
                 return TakenFrame(key=press.key)
-            if not await self._has_button(person.id, press):
+            if not await self._has_button(chat_of(person.id, press.conversation), press):
                 return NotTaken(key=press.key, reason="button-gone")
             if not self.allowed(person):
                 return NotTaken(key=press.key, reason="too-fast")
@@ -157,16 +167,50 @@ class Calls:
                 return TakenFrame(key=submit.key)
             if not self.allowed(person):
                 return NotTaken(key=submit.key, reason="too-fast")
+            chat = chat_of(person.id, submit.conversation)
+            if not await self.log.conversations.has_room(chat):
+                return NotTaken(key=submit.key, reason="too-many")
             await self.handler.call(changed(self._form_call(person, submit, language)))
             caller.remember(submit.key)
             return TakenFrame(key=submit.key)
 
     def reading(self, person: WebPerson, command: str, language: str | None) -> Invocation:
         """Return a call that only reads what its command would show."""
-        return self._call(person, uuid4().hex, command, language)
+        return self._call(person, uuid4().hex, FIRST, command, language)
+
+    async def rename(self, person: WebPerson, rename: Rename) -> TakenFrame | NotTaken:
+        """Name a conversation."""
+        if not self.allowed(person):
+            return NotTaken(key=rename.key, reason="too-fast")
+        chat = chat_of(person.id, rename.conversation)
+        await self.log.conversations.rename(chat, " ".join(rename.name.split()))
+        self._posted(chat)
+        return TakenFrame(key=rename.key)
+
+    async def remove(self, person: WebPerson, remove: Remove) -> TakenFrame | NotTaken:
+        """Delete a conversation, unless one of its jobs still has a message to change."""
+        if not self.allowed(person):
+            return NotTaken(key=remove.key, reason="too-fast")
+        chat = chat_of(person.id, remove.conversation)
+        if await self.log.conversations.in_work(chat):
+            return NotTaken(key=remove.key, reason="in-work")
+        await self.log.remove(chat)
+        self._posted(chat)
+        return TakenFrame(key=remove.key)
+
+    async def see(self, person: WebPerson, chat: str) -> None:
+        """Record that a person has seen a conversation, and tell their other pages."""
+        if self.allowed(person):
+            await self.log.conversations.see(chat)
+            self._posted(chat)
+
+    async def find(self, person: WebPerson, text: str) -> Sequence[ConversationHead]:
+        """Return the conversations with a text. A person's pages search one after the other."""
+        async with self._caller(person).searching:
+            return await self.log.conversations.found(person.id, text)
 
     async def answer_to(self, person: WebPerson, key: str) -> ShownMessage | None:
-        """Return the current answer to the call with that key, or None if there is none yet."""
+        """Return the current answer to a call in the person's first conversation, if any."""
         entry = await self.log.get(person.id, answer_id(self._call_key(person, key)))
         return None if entry is None else entry.shown
 
@@ -193,8 +237,8 @@ class Calls:
         return self._callers.setdefault(person.id, _Caller())
 
     async def _put_line(self, person: WebPerson, say: Say) -> ShownMessage | NotTaken:
-        message = line_id(say.key)
-        there = await self.log.get(person.id, message)
+        chat = chat_of(person.id, say.conversation)
+        there = await self.log.get(chat, line_id(say.key))
         if there is not None and there.shown is not None:
             # Sent before a restart without being confirmed.
             return there.shown
@@ -205,19 +249,21 @@ class Calls:
             return NotTaken(key=say.key, reason="upload-gone")
         if not self.allowed(person):
             return NotTaken(key=say.key, reason="too-fast")
+        if not await self.log.conversations.has_room(chat):
+            return NotTaken(key=say.key, reason="too-many")
         return await self._store_line(person, say, keys)
 
     async def _store_line(
         self, person: WebPerson, say: Say, uploads: list[tuple[str, str]]
     ) -> ShownMessage | NotTaken:
-        message = line_id(say.key)
+        chat, message = chat_of(person.id, say.conversation), line_id(say.key)
         files = [self._uploads[key] for key in uploads]
         size = sum(len(file.data) for file in files)
         if self._received.fits_at(person.id, size) is not None:
             return NotTaken(key=say.key, reason="too-much")
-        shown = await asyncio.to_thread(_shown_line, person.id, message, say, files)
+        shown = await asyncio.to_thread(_shown_line, chat, message, say, files)
         try:
-            await self.log.put(person.id, message, self._clock.now(), shown, files)
+            await self.log.put(chat, message, self._clock.now(), shown, files)
         except Fenced:
             raise  # the page repeats it to the process that now serves the chat
         except StoreError:
@@ -226,48 +272,53 @@ class Calls:
         self._received.note(person.id, size)
         for key in uploads:  # only after storing, because until then the page may retry
             self._uploads.pop(key, None)
-        self._posted(person.id)
+        self._posted(chat)
         return shown
 
     def _line_call(
         self, person: WebPerson, say: Say, shown: ShownMessage, language: str | None
     ) -> Invocation:
         command, text = split_command(say.text)
+        call = self._call(person, say.key, say.conversation, command, language)
         return replace(
-            self._call(person, say.key, command, language),
+            call,
             text=text,
-            files=tuple(self._attachment(person.id, file) for file in shown.files),
-            request=self._ref(person.id, line_id(say.key)),
-            replied_to=self._ref(person.id, say.reply_to) if say.reply_to else None,
+            files=tuple(self._attachment(call.chat, file) for file in shown.files),
+            request=self._ref(call.chat, line_id(say.key)),
+            replied_to=self._ref(call.chat, say.reply_to) if say.reply_to else None,
         )
 
     def _press_call(self, person: WebPerson, press: PressFrame, language: str | None) -> Invocation:
+        call = self._call(person, press.key, press.conversation, press.command, language)
         return replace(
-            self._call(person, press.key, press.command, language),
+            call,
             options={"id": press.job} | ({} if press.number is None else {"number": press.number}),
-            replied_to=self._ref(person.id, press.message),
+            replied_to=self._ref(call.chat, press.message),
             button=True,
         )
 
     def _form_call(self, person: WebPerson, submit: Submit, language: str | None) -> Invocation:
+        call = self._call(person, submit.key, submit.conversation, submit.command, language)
         return replace(
-            self._call(person, submit.key, submit.command, language),
+            call,
             options={**submit.values, **({} if submit.job is None else {"id": submit.job})},
             form=True,
         )
 
-    def _call(self, person: WebPerson, key: str, command: str, language: str | None) -> Invocation:
-        key = self._call_key(person, key)
+    def _call(
+        self, person: WebPerson, key: str, conversation: str, command: str, language: str | None
+    ) -> Invocation:
+        key, chat = self._call_key(person, key), chat_of(person.id, conversation)
         return Invocation(
             key=key,
             platform=self.platform,
             user=self.user(person),
             user_name=person.name,
-            chat=person.id,
+            chat=chat,
             group=False,
             command=command,
             language=language,
-            respond=self._respond(person.id, key),
+            respond=self._respond(chat, key),
         )
 
     def _call_key(self, person: WebPerson, key: str) -> str:
@@ -301,14 +352,9 @@ class Calls:
         shown = entry.shown if entry is not None else None
         if shown is None:
             return "", ()
-        words = (
-            part.text
-            for part in shown.body
-            if not isinstance(part, MomentPart | PeriodPart | BarPart)
-        )
         files = (self._attachment(chat, file, replied=True) for file in shown.files)
         ours = shown.author == "usher"  # the bot's own long answers, sent as files, are left out
-        return "".join(words), tuple(
+        return text_of(shown), tuple(
             file for file in files if not (ours and file.kind is AttachmentKind.TEXT)
         )
 

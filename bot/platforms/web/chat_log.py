@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue
 
 from bot.platforms.web import sql
+from bot.platforms.web.conversations import Conversations, person_of, searched
 from queueing.core.requests import File, Record
 from queueing.store.sql.database import Connection, Database
 
@@ -128,10 +129,25 @@ class ShownMessage(Record):
     waits: bool = False
 
 
+def text_of(shown: ShownMessage) -> str:
+    """Return the words of a message, without its times and progress."""
+    return "".join(
+        part.text for part in shown.body if not isinstance(part, MomentPart | PeriodPart | BarPart)
+    )
+
+
+def is_news(shown: ShownMessage) -> bool:
+    """Return whether a message is a finished one of the bot: it can no longer be cancelled."""
+    return shown.author == "usher" and not any(
+        button.command == "cancel" for row in shown.buttons for button in row
+    )
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FileHead:
-    """A file's properties without its bytes."""
+    """A file's properties without its bytes, and the chat it is in."""
 
+    chat: str
     name: str
     mime: str
     size: int
@@ -180,6 +196,7 @@ class ChatLog:
 
     def __init__(self, database: Database, *, keep: int = 1000) -> None:
         self.id = database.id.hex
+        self.conversations = Conversations(database)
         self._database = database
         self._keep = keep
 
@@ -199,15 +216,19 @@ class ChatLog:
             number = int(connection.execute(sql.NEXT_NUMBER).fetchone()[0])
             connection.execute(
                 sql.ADD_ENTRY,
-                (chat, message, number, number, at, shown.model_dump_json()),
+                (chat, message, number, number, at, shown.model_dump_json(), _words(shown)),
             )
+            news = number if is_news(shown) else 0
+            connection.execute(sql.NOTE_MESSAGE, (chat, person_of(chat), at, news))
             _put_files(connection, chat, message, shown, files)
             connection.execute(sql.DROP_OLDEST_ENTRIES, (chat, chat, self._keep))
             return Entry(
                 chat=chat, message=message, number=number, place=number, at=at, shown=shown
             )
 
-        return await self._database.write(change)
+        put = await self._database.write(change)
+        self.conversations.revision += 1
+        return put
 
     async def edit(
         self, chat: str, message: str, shown: ShownMessage, files: Sequence[File]
@@ -224,33 +245,45 @@ class ChatLog:
                 return None
             if old.shown == shown:
                 return old
-            _renumber(connection, chat, message, shown.model_dump_json())
+            _renumber(connection, chat, message, shown)
             _put_files(connection, chat, message, shown, files)
-            return _entry(connection, chat, message)
+            entry = _entry(connection, chat, message)
+            if entry is not None and is_news(shown):
+                connection.execute(sql.NOTE_NEWS, (entry.number, chat))
+            return entry
 
-        return await self._database.write(change)
+        edited = await self._database.write(change)
+        if is_news(shown):
+            self.conversations.revision += 1
+        return edited
 
     async def delete(self, chat: str, message: str) -> None:
         """Delete a message and its files. Idempotent."""
         await self._database.write(partial(_remove, chat=chat, messages=(message,)))
+        self.conversations.revision += 1
 
     async def forget(self, chat: str, messages: Sequence[str]) -> None:
         """Delete messages and overwrite their data. Pages learn about it. Idempotent."""
         await self._database.write_and_scrub(partial(_remove, chat=chat, messages=messages))
+        self.conversations.revision += 1
 
     async def clear(self, chat: str) -> None:
-        """Delete all messages of a chat and overwrite their data.
+        """Delete all conversations of a chat's person and overwrite their data.
 
         Pages learn about it. Idempotent.
         """
 
         def change(connection: Connection) -> None:
-            _take_turn(connection)
-            for (message,) in connection.execute(sql.SHOWN_IN_CHAT, (chat,)).fetchall():
-                _renumber(connection, chat, message, None)
-            connection.execute(sql.DROP_FILES_OF_CHAT, (chat,))
+            for (each,) in connection.execute(sql.CHATS_OF, (person_of(chat),)).fetchall():
+                _empty(connection, each)
 
         await self._database.write_and_scrub(change)
+        self.conversations.revision += 1
+
+    async def remove(self, chat: str) -> None:
+        """Delete a conversation and overwrite its data. Pages learn about it. Idempotent."""
+        await self._database.write_and_scrub(partial(_empty, chat=chat))
+        self.conversations.revision += 1
 
     async def expire(self, before: float) -> int:
         """Delete messages older than `before` and overwrite their data. Returns their number.
@@ -261,7 +294,10 @@ class ChatLog:
         while some := await self._database.write(partial(_expire_some, before=before)):
             gone += some
         if gone:
-            await self._database.write_and_scrub(lambda _connection: None)
+            await self._database.write_and_scrub(
+                lambda connection: connection.execute(sql.DROP_EMPTY_CONVERSATIONS)
+            )
+            self.conversations.revision += 1
         return gone
 
     async def shrink(self, keep_mb: int) -> int:
@@ -305,10 +341,13 @@ class ChatLog:
         row = await self._database.row(sql.FILE, (chat, file))
         return None if row is None else File(name=row[0], mime=row[1], data=row[2])
 
-    async def file_head(self, chat: str, file: str) -> FileHead | None:
-        """Return a file's properties, or None if there is none. Equally fast for any size."""
-        row = await self._database.row(sql.FILE_HEAD, (chat, file))
-        return None if row is None else FileHead(name=row[0], mime=row[1], size=row[2])
+    async def file_head(self, person: str, file: str) -> FileHead | None:
+        """Return the properties of a file in one of a person's chats, or None if there is none.
+
+        Equally fast for any size.
+        """
+        row = await self._database.row(sql.FILE_HEAD, (person, file))
+        return None if row is None else FileHead(chat=row[0], name=row[1], mime=row[2], size=row[3])
 
     async def file_piece(self, chat: str, file: str, start: int, length: int) -> bytes | None:
         """Return part of a file, shorter at its end, or None if there is no such file."""
@@ -360,7 +399,7 @@ def _drop_some_files(connection: Connection, most: int) -> int:
         entry = _entry(connection, chat, message)
         if entry is not None and entry.shown is not None:
             bare = entry.shown.model_copy(update={"files": ()})
-            _renumber(connection, chat, message, bare.model_dump_json())
+            _renumber(connection, chat, message, bare)
         connection.execute(sql.DROP_FILES, (chat, message))
     return len(oldest)
 
@@ -375,10 +414,20 @@ def _remove(connection: Connection, chat: str, messages: Sequence[str]) -> None:
     for message in messages:
         _renumber(connection, chat, message, None)
         connection.execute(sql.DROP_FILES, (chat, message))
+    connection.execute(sql.DROP_EMPTY_CONVERSATION, (chat,))
 
 
-def _renumber(connection: Connection, chat: str, message: str, shown: str | None) -> None:
-    connection.execute(sql.CHANGE_ENTRY, (shown, chat, message))
+def _empty(connection: Connection, chat: str) -> None:
+    _remove(connection, chat, [row[0] for row in connection.execute(sql.SHOWN_IN_CHAT, (chat,))])
+
+
+def _renumber(connection: Connection, chat: str, message: str, shown: ShownMessage | None) -> None:
+    text, words = (None, "") if shown is None else (shown.model_dump_json(), _words(shown))
+    connection.execute(sql.CHANGE_ENTRY, (text, words, chat, message))
+
+
+def _words(shown: ShownMessage) -> str:
+    return searched(text_of(shown))
 
 
 def _put_files(

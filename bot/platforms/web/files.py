@@ -19,7 +19,8 @@ from bot.http.unpacking import encoding_of
 from bot.people.web_people import WebPerson
 from bot.platforms.web.assets import require_own_page
 from bot.platforms.web.calls import Calls
-from bot.platforms.web.chat_log import ShownFile
+from bot.platforms.web.chat_log import FileHead, ShownFile
+from bot.platforms.web.conversations import person_of
 from bot.platforms.web.protocol import MAX_FILES, MAX_UPLOAD
 from bot.platforms.web.sessions import Sessions
 from bot.platforms.web.thumbnails import Thumbnails
@@ -33,7 +34,10 @@ MOST_BYTES = 16 * 1024 * 1024  # for all chats together
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Kept:
+class RecentFile:
+    """A file that a message of a chat shows or has just shown."""
+
+    chat: str
     message: str
     file: File
     until: float
@@ -44,7 +48,7 @@ class RecentFiles:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
+        self._kept: OrderedDict[str, RecentFile] = OrderedDict()
         self._bytes = 0
 
     def keep(
@@ -53,24 +57,24 @@ class RecentFiles:
         """Keep the files that a message shows at present."""
         until = self._clock.now() + KEPT_S
         for name, file in zip(shown, files, strict=True):
-            self._drop(chat, name.id)
-            self._kept[chat, name.id] = _Kept(message=message, file=file, until=until)
+            self._drop(name.id)
+            self._kept[name.id] = RecentFile(chat=chat, message=message, file=file, until=until)
             self._bytes += len(file.data)
         while self._kept and (self._bytes > MOST_BYTES or self._oldest_is_over()):
-            self._drop(*next(iter(self._kept)))
+            self._drop(next(iter(self._kept)))
 
-    def find(self, chat: str, file: str) -> tuple[str, File] | None:
-        """Return a file and its message's id, or None if it has expired."""
-        kept = self._kept.get((chat, file))
-        if kept is None or kept.until < self._clock.now():
+    def find(self, person: str, file: str) -> RecentFile | None:
+        """Return a file in one of a person's chats, or None if it has expired."""
+        kept = self._kept.get(file)
+        if kept is None or person_of(kept.chat) != person or kept.until < self._clock.now():
             return None
-        return kept.message, kept.file
+        return kept
 
     def _oldest_is_over(self) -> bool:
         return next(iter(self._kept.values())).until < self._clock.now()
 
-    def _drop(self, chat: str, file: str) -> None:
-        kept = self._kept.pop((chat, file), None)
+    def _drop(self, file: str) -> None:
+        kept = self._kept.pop(file, None)
         self._bytes -= len(kept.file.data) if kept is not None else 0
 
 
@@ -126,9 +130,13 @@ class ChatFileRoutes:
     async def _file(self, request: web.Request) -> web.StreamResponse:
         person = self._who.require(request)
         wanted = request.match_info["file"]
-        file = await self._kept(person, wanted) or await self._replaced(person, wanted)
-        if file is not None and "small" in request.query:
-            file = await self._thumbnails.of_file(person.id, file) or file
+        head = await self._calls.log.file_head(person.id, wanted)
+        if head is None:
+            file = await self._replaced(person, wanted)
+        else:
+            file = self._stored(head, wanted)
+            if "small" in request.query:
+                file = await self._thumbnails.of_file(head.chat, file) or file
         return await self._own(request, person, file)
 
     async def _past_image(self, request: web.Request) -> web.StreamResponse:
@@ -150,25 +158,22 @@ class ChatFileRoutes:
         whose = f"link {self._who.address(request)}"
         return await signed_links.answer(request, self._originals, self._files, whose=whose)
 
-    async def _kept(self, person: WebPerson, file: str) -> Sendable | None:
+    def _stored(self, head: FileHead, file: str) -> Sendable:
         log = self._calls.log
-        head = await log.file_head(person.id, file)
-        if head is None:
-            return None
         return Sendable(
             name=head.name,
             mime=head.mime,
             size=head.size,
             tag=file,
-            piece=lambda start, length: log.file_piece(person.id, file, start, length),
+            piece=lambda start, length: log.file_piece(head.chat, file, start, length),
         )
 
     async def _replaced(self, person: WebPerson, file: str) -> Sendable | None:
         """Return a file that an edit has just replaced, but never one of a deleted message."""
         lately = self._lately.find(person.id, file)
-        if lately is None or await self._calls.log.get(person.id, lately[0]) is None:
+        if lately is None or await self._calls.log.get(lately.chat, lately.message) is None:
             return None
-        return sendable(lately[1], tag=file)
+        return sendable(lately.file, tag=file)
 
 
 async def read_body(request: web.Request) -> bytes:

@@ -1,6 +1,6 @@
 """The web chat: a page served by this process, a platform like Discord and Telegram.
 
-Owns the HTTP server and one chat per person. Messages are stored in a `ChatLog`, so they reach a
+Owns the HTTP server and the conversations of each person. Messages are stored in a `ChatLog`, so they reach a
 person whether or not one of their pages is open.
 """
 
@@ -37,6 +37,7 @@ from bot.people.web_people import (
 from bot.platforms.web.calls import Calls, answer_id, line_id
 from bot.platforms.web.chat_log import ChatLog, ShownFile, ShownMessage
 from bot.platforms.web.choices import ChoiceRoutes, Choices
+from bot.platforms.web.conversations import person_of
 from bot.platforms.web.dashboard import DashboardData
 from bot.platforms.web.dictation_routes import DictationRoutes
 from bot.platforms.web.files import ChatFileRoutes, RecentFiles
@@ -63,7 +64,7 @@ EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - compared with, never bound by
 
 
 class Web:
-    """The web chat as a `ChatPlatform`. A chat's id is its person's id.
+    """The web chat as a `ChatPlatform`. Each conversation of a person is a chat.
 
     - `token` belongs to the person "local"; `people` are others with their own tokens. With neither,
       every visitor from this machine is "local".
@@ -271,7 +272,7 @@ class Web:
         reply_to: MessageRef | None = None,
         nonce: str | None = None,
     ) -> MessageRef:
-        """Post to a person's chat. Repeating a `nonce` finds the message it created."""
+        """Post to a conversation. Repeating a `nonce` finds the message it created."""
         answered = reply_to.message if reply_to is not None else None
         return await self._post(chat, content, nonce=nonce, reply_to=answered)
 
@@ -303,7 +304,7 @@ class Web:
         self._wake(ref.chat)
 
     def is_group(self, chat: str) -> bool:  # noqa: ARG002 - the protocol's
-        """Return False, because every person has their own chat."""
+        """Return False, because every chat belongs to one person."""
         return False
 
     async def _post(
@@ -353,7 +354,7 @@ class Web:
         ref = MessageRef(platform=self.name, chat=chat, message=f"once-{secrets.token_hex(10)}")
         shown = await _shown(ref, content, quiet=True, reply_to=None)
         for tab in self._server.tabs if self._server is not None else ():
-            if tab.person.id == chat:
+            if tab.person.id == person_of(chat):
                 tab.show_once(ref.message, shown, self._clock.now())
 
     def _speak(self, user: str, language: str | None) -> None:
@@ -364,7 +365,7 @@ class Web:
 
     def _wake(self, chat: str) -> None:
         for page in self._pages():
-            if page.person.id == chat:
+            if page.person.id == person_of(chat):
                 page.wake()
 
     def _pages(self) -> Iterable[PageConnection[Any]]:
@@ -372,8 +373,8 @@ class Web:
 
     def _require(self, chat: str, content: Content) -> None:
         self._require_up()
-        if self._people.by_id(chat) is None:
-            raise ChatGone(f"the web chat has no person {chat!r}")
+        if self._people.by_id(person_of(chat)) is None:
+            raise ChatGone(f"the web chat has no person {person_of(chat)!r}")
         if sum(len(file.data) for file in content.files) > MAX_SENT:
             raise TooLarge(f"files of more than {MAX_SENT} bytes")
 

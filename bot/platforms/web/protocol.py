@@ -1,5 +1,6 @@
 """The WebSocket messages between the server and both pages, as validated records."""
 
+import re
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
@@ -7,8 +8,9 @@ from pydantic import ConfigDict, Field, TypeAdapter
 
 from bot.core.command import Command, ParamKind
 from bot.core.content import Form
-from bot.platforms.web.chat_log import Entry, ShownMessage, ShownPart
-from bot.platforms.web.renderer import with_blocks
+from bot.platforms.web.chat_log import Entry, ShownMessage, ShownPart, text_of
+from bot.platforms.web.conversations import FIRST, MOST, ConversationHead, key_of
+from bot.platforms.web.renderer import split_command, with_blocks
 from bot.texts.catalogue import describe
 from queueing.core.requests import Record
 from queueing.core.snapshot import Residency
@@ -19,12 +21,15 @@ MAX_TEXT = 250_000  # characters; the bot's own limit is far lower and has its o
 MAX_UPLOAD = 25 * 1024 * 1024  # bytes
 MAX_FILES = 4  # per message
 MAX_FIELDS = 10  # per form
+MAX_NAME = 80  # characters of a conversation's name
+MAX_TITLE = 60  # characters of a title made from a message
 
 # ---------------------------------------------------------------- from the page
 
 Id = Annotated[str, Field(min_length=1, max_length=80)]
 Number = Annotated[int, Field(ge=-(2**63), lt=2**63)]  # the range of the database's integers
 Key = Annotated[str, Field(pattern=r"^[0-9a-zA-Z-]{16,64}$")]
+ConversationKey = Annotated[str, Field(pattern=r"^(first|[0-9a-f]{16})$")]
 
 
 class _FromPage(Record):
@@ -32,9 +37,13 @@ class _FromPage(Record):
 
 
 class Hello(_FromPage):
-    """Starts the connection: the id of the log the page knows, and the last number it has seen."""
+    """Opens a conversation: the id of the log the page knows, and the last number it has seen.
+
+    The first one starts the connection; each further one goes on to another conversation.
+    """
 
     type: Literal["hello"]
+    conversation: ConversationKey = FIRST
     log: str = Field(default="", max_length=80)
     since: Annotated[int, Field(ge=0, lt=2**63)] = 0
 
@@ -44,6 +53,7 @@ class Say(_FromPage):
 
     type: Literal["say"]
     key: Key
+    conversation: ConversationKey = FIRST
     text: str = Field(max_length=MAX_TEXT)
     uploads: list[Id] = Field(default=[], max_length=MAX_FILES)
     reply_to: Id | None = None
@@ -54,6 +64,7 @@ class PressFrame(_FromPage):
 
     type: Literal["press"]
     key: Key
+    conversation: ConversationKey = FIRST
     message: Id
     command: Id
     job: Number
@@ -65,6 +76,7 @@ class Submit(_FromPage):
 
     type: Literal["submit"]
     key: Key
+    conversation: ConversationKey = FIRST
     command: Id
     job: Number | None = None
     values: dict[Id, Annotated[str, Field(max_length=MAX_TEXT)]] = Field(max_length=MAX_FIELDS)
@@ -87,12 +99,48 @@ class Earlier(_FromPage):
     before: Number
 
 
-FromPage = Annotated[
-    Hello | Say | PressFrame | Submit | Suggest | Earlier, Field(discriminator="type")
-]
-FROM_PAGE: TypeAdapter[Hello | Say | PressFrame | Submit | Suggest | Earlier] = TypeAdapter(
-    FromPage
+class Rename(_FromPage):
+    """Names a conversation; an empty name returns to the title made from its first message."""
+
+    type: Literal["rename"]
+    key: Key
+    conversation: ConversationKey
+    name: str = Field(max_length=MAX_NAME)
+
+
+class Remove(_FromPage):
+    """Deletes a conversation in which no job is waiting or running."""
+
+    type: Literal["remove"]
+    key: Key
+    conversation: ConversationKey
+
+
+class Seen(_FromPage):
+    """The person looks at the open conversation, so nothing in it is unread."""
+
+    type: Literal["seen"]
+
+
+class ListMost(_FromPage):
+    """Asks for more or fewer conversations in the list."""
+
+    type: Literal["list"]
+    most: Annotated[int, Field(ge=1, le=MOST)]
+
+
+class Find(_FromPage):
+    """Requests the conversations that contain a text."""
+
+    type: Literal["find"]
+    id: Number
+    text: str = Field(min_length=1, max_length=200)
+
+
+FromPage = (
+    Hello | Say | PressFrame | Submit | Suggest | Earlier | Rename | Remove | Seen | ListMost | Find
 )
+FROM_PAGE: TypeAdapter[FromPage] = TypeAdapter(Annotated[FromPage, Field(discriminator="type")])
 
 # ---------------------------------------------------------------- to the page
 
@@ -124,6 +172,7 @@ class Welcome(Record):
     """
 
     type: Literal["welcome"] = "welcome"
+    conversation: str
     log: str
     fresh: bool
     person: str
@@ -150,6 +199,7 @@ class Messages(Record):
     """New or changed messages. `more` means that there are earlier ones to request."""
 
     type: Literal["messages"] = "messages"
+    conversation: str
     entries: tuple[EntryRow, ...]
     fresh: bool = False
     more: bool = False
@@ -159,6 +209,7 @@ class EarlierMessages(Record):
     """Answers `Earlier`."""
 
     type: Literal["earlier"] = "earlier"
+    conversation: str
     entries: tuple[EntryRow, ...]
     more: bool
 
@@ -176,7 +227,15 @@ class NotTaken(Record):
     type: Literal["refused"] = "refused"
     key: str | None
     reason: Literal[
-        "empty", "invalid", "too-fast", "upload-gone", "button-gone", "not-stored", "too-much"
+        "empty",
+        "invalid",
+        "too-fast",
+        "upload-gone",
+        "button-gone",
+        "not-stored",
+        "too-much",
+        "in-work",
+        "too-many",
     ]
 
 
@@ -193,6 +252,31 @@ class Values(Record):
     type: Literal["values"] = "values"
     id: int
     values: tuple[str, ...]
+
+
+class ConversationRow(Record):
+    """A conversation in the side bar."""
+
+    key: str
+    title: str
+    at: float
+    unread: bool
+
+
+class ConversationList(Record):
+    """The newest conversations, sent when they change. `more` means that there are others."""
+
+    type: Literal["conversations"] = "conversations"
+    rows: tuple[ConversationRow, ...]
+    more: bool
+
+
+class FoundConversations(Record):
+    """Answers `Find`."""
+
+    type: Literal["found"] = "found"
+    id: int
+    rows: tuple[ConversationRow, ...]
 
 
 class FieldRow(Record):
@@ -261,6 +345,27 @@ def entry_row(entry: Entry) -> EntryRow:
         at=entry.at,
         shown=None if entry.shown is None else with_blocks(entry.shown),
     )
+
+
+_OPTION = re.compile(r"(?:^|\s)--[\w-]+(?:[= ]\S+)?")
+
+
+def conversation_row(head: ConversationHead) -> ConversationRow:
+    """Return a conversation in the page's format. Reads its first message."""
+    title = head.name or _title_of(ShownMessage.model_validate_json(head.first))
+    return ConversationRow(key=key_of(head.chat), title=title, at=head.at, unread=head.unread)
+
+
+def _title_of(first: ShownMessage) -> str:
+    """Return a title: a message's first words without its command, or else the command."""
+    text = " ".join(text_of(first)[:1_000].split())
+    if first.author == "person" and text:
+        command, rest = split_command(text)
+        _, marked, after = f" {rest}".partition(" -- ")
+        text = (after if marked else _OPTION.sub("", rest).strip()) or rest or f"/{command}"
+    elif not text and first.files:
+        text = first.files[0].name
+    return text if len(text) <= MAX_TITLE else f"{text[: MAX_TITLE - 1].rstrip()}…"
 
 
 def command_rows(

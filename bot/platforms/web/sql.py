@@ -6,7 +6,7 @@ _ENTRY = "chat, message, number, place, at, shown"
 NUMBERING = "web chat"
 """The lock for numbering messages. Pages continue from the highest number they have seen."""
 NEXT_NUMBER = "SELECT coalesce(max(number), 0) + 1 FROM web_messages"
-ADD_ENTRY = f"INSERT INTO web_messages ({_ENTRY}) VALUES (?, ?, ?, ?, ?, ?)"
+ADD_ENTRY = f"INSERT INTO web_messages ({_ENTRY}, words) VALUES (?, ?, ?, ?, ?, ?, ?)"
 ENTRY = f"SELECT {_ENTRY} FROM web_messages WHERE chat = ? AND message = ?"
 NEWEST_ENTRIES = (
     f"SELECT {_ENTRY} FROM web_messages WHERE chat = ? AND shown IS NOT NULL"
@@ -20,7 +20,7 @@ EARLIER_ENTRIES = (
     " ORDER BY place DESC LIMIT ?"
 )
 CHANGE_ENTRY = (
-    f"UPDATE web_messages SET number = ({NEXT_NUMBER}), shown = ?"
+    f"UPDATE web_messages SET number = ({NEXT_NUMBER}), shown = ?, words = ?"
     " WHERE chat = ? AND message = ? AND shown IS NOT NULL"
 )
 SHOWN_IN_CHAT = "SELECT message FROM web_messages WHERE chat = ? AND shown IS NOT NULL"
@@ -48,7 +48,10 @@ PUT_FILE = (
     " mime = excluded.mime, data = excluded.data"
 )
 FILE = "SELECT name, mime, data FROM web_files WHERE chat = ? AND id = ?"
-FILE_HEAD = "SELECT name, mime, length(data) FROM web_files WHERE chat = ? AND id = ?"
+FILE_HEAD = (
+    "SELECT chat, web_files.name, mime, length(data) FROM web_files"
+    " JOIN web_conversations USING (chat) WHERE person = ? AND id = ?"
+)
 FILES_SIZE = "SELECT coalesce(sum(length(data)), 0) FROM web_files"
 # Every change of a message rewrites its files, so files are as old as their message's number.
 FILES_NEWEST_FIRST = (
@@ -56,7 +59,6 @@ FILES_NEWEST_FIRST = (
     " ORDER BY number DESC"
 )
 DROP_FILES = "DELETE FROM web_files WHERE chat = ? AND message = ?"
-DROP_FILES_OF_CHAT = "DELETE FROM web_files WHERE chat = ?"
 
 # ---------------------------------------------------------------- the gallery
 
@@ -79,3 +81,40 @@ MARK = (
     " WHERE job_id = ? AND number = ? ON CONFLICT (job_id, number) DO NOTHING"
 )
 UNMARK = "DELETE FROM favourites WHERE job_id = ? AND number = ?"
+
+# ------------------------------------------------------------ conversations
+
+NOTE_MESSAGE = (
+    "INSERT INTO web_conversations (chat, person, name, at, news, seen) VALUES (?, ?, '', ?, ?, 0)"
+    " ON CONFLICT (chat) DO UPDATE SET at = excluded.at, news = CASE WHEN excluded.news > 0"
+    " THEN excluded.news ELSE web_conversations.news END"
+)
+NOTE_NEWS = "UPDATE web_conversations SET news = ? WHERE chat = ?"
+NOTE_SEEN = "UPDATE web_conversations SET seen = news WHERE chat = ?"
+RENAME_CONVERSATION = "UPDATE web_conversations SET name = ? WHERE chat = ?"
+_FIRST = (
+    "(SELECT shown FROM web_messages WHERE web_messages.chat = web_conversations.chat"
+    " AND shown IS NOT NULL ORDER BY place LIMIT 1)"
+)
+_SHOWN = (
+    "EXISTS (SELECT 1 FROM web_messages WHERE web_messages.chat = web_conversations.chat"
+    " AND shown IS NOT NULL)"
+)
+CONVERSATIONS = (
+    f"SELECT chat, name, at, news > seen, {_FIRST} FROM web_conversations WHERE person = ?"
+    f" AND {_SHOWN} ORDER BY at DESC, chat LIMIT ?"
+)
+# A text that changes when the words are removed from it contains them.
+CHATS_WITH_WORDS = (
+    "SELECT DISTINCT chat FROM web_messages JOIN web_conversations USING (chat)"
+    " WHERE person = ? AND replace(words, ?, '') <> words"
+)
+CHATS_OF = "SELECT chat FROM web_conversations WHERE person = ?"
+HAS_CONVERSATION = "SELECT 1 FROM web_conversations WHERE chat = ?"
+COUNT_CONVERSATIONS = "SELECT count(*) FROM web_conversations WHERE person = ?"
+IN_WORK = (
+    "SELECT 1 FROM messages JOIN jobs ON jobs.id = messages.job_id"
+    " WHERE messages.platform = 'web' AND messages.chat = ? AND jobs.acknowledged = 0 LIMIT 1"
+)
+DROP_EMPTY_CONVERSATION = f"DELETE FROM web_conversations WHERE chat = ? AND NOT {_SHOWN}"
+DROP_EMPTY_CONVERSATIONS = f"DELETE FROM web_conversations WHERE NOT {_SHOWN}"

@@ -5,36 +5,47 @@ from collections.abc import Callable, Sequence
 
 from bot.core.content import Form
 from bot.platforms.web.chat_log import Entry, ShownMessage
+from bot.platforms.web.conversations import MOST, chat_of, key_of
 from bot.platforms.web.page_connection import PageConnection, PageSession
 from bot.platforms.web.protocol import (
     FROM_PAGE,
     CommandRow,
+    ConversationList,
     Earlier,
     EarlierMessages,
     EntryRow,
+    Find,
+    FoundConversations,
     FromPage,
     Hello,
     Language,
+    ListMost,
     Messages,
     ModelQueue,
     Overview,
     PressFrame,
+    Remove,
+    Rename,
     Say,
+    Seen,
     Submit,
     Suggest,
     Values,
     Welcome,
+    conversation_row,
     entry_row,
     form_row,
 )
 from bot.platforms.web.renderer import with_blocks
 from bot.texts.catalogue import language_of
+from queueing.core.requests import Record
 
 PAGE = 60  # messages per batch
+LISTED = 40  # conversations in the list at first
 
 
 class ChatTab(PageConnection[FromPage]):
-    """An open page of a person's chat.
+    """An open page with one of a person's conversations.
 
     It is woken when the chat or the overview changed, and then reads from the log what to send.
     `operates` is whether the person may also open the operator's page.
@@ -55,7 +66,11 @@ class ChatTab(PageConnection[FromPage]):
         self._operates = operates
         self._overview = overview
         self._shown_overview: Sequence[ModelQueue] = ()
-        self._greeted = False
+        self._chat = seat.person.id
+        self._most_listed = LISTED
+        self._listed_at = -1
+        self._listed: ConversationList | None = None
+        self._hello: Hello | None = None
         self._fresh = False
         self._number = 0
 
@@ -65,27 +80,48 @@ class ChatTab(PageConnection[FromPage]):
         match message:
             case Hello():
                 self._greet(message)
+            case Seen():
+                await self._calls.see(self.person, self._chat)
+            case ListMost():
+                self._most_listed, self._listed_at = message.most, -1
+                self.wake()
+            case _:
+                self._reply(await self._answer(message))
+
+    async def _answer(  # noqa: PLR0911  # one return for each kind
+        self, ask: Say | PressFrame | Submit | Rename | Remove | Suggest | Earlier | Find
+    ) -> Record:
+        calls, person, language = self._calls, self.person, self._language
+        match ask:
             case Say():
-                taken = self._calls.say(self.person, message, self._language, self._show_form)
-                self._reply(await taken)
+                return await calls.say(person, ask, language, self._show_form)
             case PressFrame():
-                taken = self._calls.press(self.person, message, self._language, self._show_form)
-                self._reply(await taken)
+                return await calls.press(person, ask, language, self._show_form)
             case Submit():
-                self._reply(await self._calls.submit(self.person, message, self._language))
+                return await calls.submit(person, ask, language)
+            case Rename():
+                return await calls.rename(person, ask)
+            case Remove():
+                return await calls.remove(person, ask)
             case Suggest():
-                self._reply(self._suggest(message))
+                return self._suggest(ask)
             case Earlier():
-                self._reply(await self._earlier(message))
+                return await self._earlier(ask)
+            case Find():
+                return await self._find(ask)
 
     def _greet(self, hello: Hello) -> None:
         log = self._calls.log.id
         self._fresh = hello.log != log or hello.since == 0
         self._number = 0 if self._fresh else hello.since
+        self._chat = chat_of(self.person.id, hello.conversation)
         self._shown_overview = ()
-        self._greeted = True
+        self._listed = None
+        self._listed_at = -1
+        self._hello = hello
         self._reply(
             Welcome(
+                conversation=hello.conversation,
                 log=log,
                 fresh=self._fresh,
                 person=self.person.id,
@@ -102,7 +138,7 @@ class ChatTab(PageConnection[FromPage]):
         last = self._number
         shown = with_blocks(shown)
         row = EntryRow(message=message, number=last, place=last, at=now, shown=shown)
-        self._reply(Messages(entries=(row,)))
+        self._reply(Messages(conversation=key_of(self._chat), entries=(row,)))
 
     def _suggest(self, ask: Suggest) -> Values:
         handler = self._calls.handler
@@ -119,9 +155,15 @@ class ChatTab(PageConnection[FromPage]):
         return Values(id=ask.id, values=tuple(values))
 
     async def _earlier(self, ask: Earlier) -> EarlierMessages:
-        entries = await self._calls.log.before(self.person.id, ask.before, PAGE)
+        entries = await self._calls.log.before(self._chat, ask.before, PAGE)
         rows = await asyncio.to_thread(_rows, entries)
-        return EarlierMessages(entries=rows, more=len(entries) == PAGE)
+        more = len(entries) == PAGE
+        return EarlierMessages(conversation=key_of(self._chat), entries=rows, more=more)
+
+    async def _find(self, ask: Find) -> FoundConversations:
+        heads = await self._calls.find(self.person, ask.text)
+        rows = await asyncio.to_thread(lambda: tuple(map(conversation_row, heads)))
+        return FoundConversations(id=ask.id, rows=rows)
 
     # ------------------------------------------------------------ to the page
 
@@ -130,12 +172,17 @@ class ChatTab(PageConnection[FromPage]):
         self._reply(form_row(form))
 
     async def _send_news(self) -> None:
-        if self._greeted:
+        if self._hello is not None:
             await self._send_messages()
+            await self._send_conversations()
             await self._send_overview()
 
     async def _send_messages(self) -> None:
-        entries = await self._calls.log.since(self.person.id, self._number, PAGE)
+        hello, chat = self._hello, self._chat
+        entries = await self._calls.log.since(chat, self._number, PAGE)
+        if hello is not self._hello:  # the page opened another conversation in the meantime
+            self._woken.set()
+            return
         # A page without any messages receives the newest ones again, and must know whether there
         # are more.
         full = len(entries) == PAGE
@@ -144,10 +191,23 @@ class ChatTab(PageConnection[FromPage]):
         if entries:
             self._number = entries[-1].number
         if entries or fresh:
-            text = await asyncio.to_thread(_messages, entries, fresh=fresh, more=fresh and full)
+            more = fresh and full
+            text = await asyncio.to_thread(_messages, chat, entries, fresh=fresh, more=more)
             await self._send(text)
         if full and not fresh:
             self._woken.set()
+
+    async def _send_conversations(self) -> None:
+        kept = self._calls.log.conversations
+        if self._listed_at == kept.revision:
+            return
+        self._listed_at, most = kept.revision, self._most_listed
+        heads = await kept.newest(self.person.id, min(most + 1, MOST))
+        rows = await asyncio.to_thread(lambda: tuple(map(conversation_row, heads[:most])))
+        listed = ConversationList(rows=rows, more=len(heads) > most)
+        if listed != self._listed:
+            self._listed = listed
+            await self._send(listed.model_dump_json())
 
     async def _send_overview(self) -> None:
         lines = self._overview()
@@ -160,5 +220,6 @@ def _rows(entries: Sequence[Entry]) -> tuple[EntryRow, ...]:
     return tuple(map(entry_row, entries))
 
 
-def _messages(entries: Sequence[Entry], *, fresh: bool, more: bool) -> str:
-    return Messages(entries=_rows(entries), fresh=fresh, more=more).model_dump_json()
+def _messages(chat: str, entries: Sequence[Entry], *, fresh: bool, more: bool) -> str:
+    rows, key = _rows(entries), key_of(chat)
+    return Messages(conversation=key, entries=rows, fresh=fresh, more=more).model_dump_json()

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from bot.app.setup import MIGRATIONS
-from bot.platforms.web.chat_log import ChatLog, Entry, ShownMessage, TextPart
+from bot.platforms.web.chat_log import ChatLog, Entry, ShownButton, ShownMessage, TextPart
+from bot.platforms.web.conversations import MOST
 from bot.platforms.web.renderer import shown_file
 from queueing.core.requests import File
 from queueing.store.engines import open_database
@@ -148,6 +149,94 @@ async def test_a_cleared_chat_is_empty_and_pages_learn_of_it(log: ChatLog) -> No
     assert await log.get("ben", "a") is not None
     await log.clear("ada")
     assert len(await log.since("ada", seen.number, 10)) == 2
+
+
+async def chats(log: ChatLog, person: str = "ada") -> list[str]:
+    return [head.chat for head in await log.conversations.newest(person, 10)]
+
+
+async def found(log: ChatLog, text: str) -> list[str]:
+    return [head.chat for head in await log.conversations.found("ada", text)]
+
+
+async def test_a_persons_conversations_are_listed_newest_first(log: ChatLog) -> None:
+    """The side bar would lack a conversation, or show one of somebody else."""
+    assert await chats(log) == []
+    for at, chat in enumerate(["ada", "ada/1", "adam", "ada/2", "ada"]):
+        await log.put(chat, f"m{at}", float(at), shown(f"in {chat}"), ())
+    assert await chats(log) == ["ada", "ada/2", "ada/1"]
+    assert len(await log.conversations.newest("ada", 2)) == 2
+    await log.delete("ada/2", "m3")  # the last message of a conversation is its end
+    assert await chats(log) == ["ada", "ada/1"]
+    assert await log.conversations.has_room("ada/new")
+
+
+async def test_a_conversation_is_unread_once_the_bot_has_finished_something(log: ChatLog) -> None:
+    """A result in another conversation would be missed, or every progress bar announce one."""
+
+    async def unread() -> list[bool]:
+        return [head.unread for head in await log.conversations.newest("ada", 10)]
+
+    cancel = ShownButton(command="cancel", job=7, label="Cancel", danger=True)
+    running = shown("3 %").model_copy(update={"buttons": ((cancel,),)})
+    line = shown("/image cat").model_copy(update={"author": "person"})
+    await log.put("ada", "line", 1.0, line, ())
+    await log.put("ada", "m", 1.0, running, ())
+    assert await unread() == [False]
+    before = log.conversations.revision
+    await log.edit("ada", "m", shown("done"), ())
+    assert log.conversations.revision > before
+    assert await unread() == [True]
+    await log.conversations.see("ada")
+    assert await unread() == [False]
+    await log.put("ada", "next", 2.0, line, ())
+    assert await unread() == [False]
+
+
+async def test_conversations_are_found_by_name_and_by_words(log: ChatLog) -> None:
+    """Words would not be found for their case, or those of others and deleted ones would be."""
+    await put(log, "a", "Ein Ärmel aus 50% Wolle", chat="ada/1")
+    await put(log, "b", "one", chat="ada/2")
+    await put(log, "c", "Ärmel", chat="ben")
+    await log.conversations.rename("ada/2", "Übung")
+    for text, chat in {"ÄRMEL": "ada/1", "0% w": "ada/1", "übung": "ada/2", "ONE": "ada/2"}.items():
+        assert await found(log, text) == [chat], text
+    assert await found(log, "_") == await found(log, "kind") == []
+    await log.edit("ada/1", "a", shown("silk"), ())
+    assert (await found(log, "wolle"), await found(log, "silk")) == ([], ["ada/1"])
+    await log.forget("ada/1", ["a"])
+    assert await found(log, "silk") == []
+
+
+async def test_a_deleted_conversation_is_gone_with_its_name_and_the_others_stay(
+    log: ChatLog,
+) -> None:
+    """Forgotten words would stay in the side bar, or take another conversation with them."""
+    kept = await put(log, "a", "one", image("a.png"), chat="ada/1")
+    gone = await put(log, "b", "two", image("b.png"), chat="ada/2")
+    await log.conversations.rename("ada/2", "plans")
+    await log.remove("ada/2")
+    assert await chats(log) == ["ada/1"]
+    assert await found(log, "plans") == []
+    assert [entry.shown for entry in await log.since("ada/2", gone.number, 9)] == [None]
+    assert await log.file_head("ada", ids(gone)[0]) is None
+    head = await log.file_head("ada", ids(kept)[0])
+    assert head is not None
+    assert head.chat == "ada/1"
+    assert await log.file_head("ben", ids(kept)[0]) is None
+    await put(log, "c", chat="ada/2")
+    assert [head.name for head in await log.conversations.newest("ada", 9)] == ["", ""]
+    await log.clear("ada/2")  # all of the person's, whichever is named
+    assert await chats(log) == []
+
+
+async def test_a_person_begins_only_so_many_conversations(log: ChatLog) -> None:
+    """One person would fill the database with conversations of one word."""
+    for number in range(MOST):
+        await put(log, "m", chat=f"ada/{number}")
+    assert not await log.conversations.has_room("ada/new")
+    assert await log.conversations.has_room("ada/7")
+    assert await log.conversations.has_room("ben/new")
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"])

@@ -1,4 +1,4 @@
--- schema 107
+-- schema 108
 -- Until 0.1.0 is released, a change of the tables raises this number, also for the other engine.
 
 -- The same tables as for SQLite; ../0001_bot.sql explains them.
@@ -137,11 +137,22 @@ CREATE TABLE web_messages (
     number bigint NOT NULL UNIQUE,
     place bigint NOT NULL,
     at double precision NOT NULL,
+    words text COLLATE "C" NOT NULL,
     shown text,
     PRIMARY KEY (chat, message)
 );
 CREATE INDEX web_messages_by_number ON web_messages (chat, number);
 CREATE INDEX web_messages_by_place ON web_messages (chat, place);
+
+CREATE TABLE web_conversations (
+    chat text COLLATE "C" PRIMARY KEY,
+    person text COLLATE "C" NOT NULL,
+    name text NOT NULL,
+    at double precision NOT NULL,
+    news bigint NOT NULL,
+    seen bigint NOT NULL
+);
+CREATE INDEX web_conversations_of ON web_conversations (person, at);
 
 CREATE TABLE web_files (
     chat text COLLATE "C" NOT NULL,
@@ -156,6 +167,7 @@ CREATE TABLE web_files (
 -- Uncompressed: images do not shrink, and a piece can be read without the rest.
 ALTER TABLE web_files ALTER COLUMN data SET STORAGE EXTERNAL;
 CREATE INDEX web_files_by_message ON web_files (chat, message);
+CREATE INDEX web_files_by_id ON web_files (id);
 
 CREATE TABLE favourites (
     job_id bigint NOT NULL,

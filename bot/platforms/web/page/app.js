@@ -3,7 +3,8 @@
 import { Composer } from "./composer.js";
 import { Connection } from "./connection.js";
 import { Conversation } from "./conversation.js";
-import { byId, make, newKey } from "./dom.js";
+import { Conversations } from "./conversations.js";
+import { byId, make, newKey, recall, remember } from "./dom.js";
 import { FormDialog } from "./forms.js";
 import { Gallery } from "./gallery.js";
 import { Large } from "./large.js";
@@ -18,27 +19,35 @@ const STARTS = ["image", "ask", "describe", "models", "queue", "help"]; // usefu
 
 const lineId = (key) => `line-${key}`; // the server uses the same id
 
+const OPENED = "usher-conversation";
+const KEY = /^(first|[0-9a-f]{16})$/; // of a conversation
+
 const presses = new Map(); // messages by key, until answered
 
 const conversation = new Conversation({
   press(message, button) {
+    if (button.command === "new-topic") {
+      conversation.freeButtons(message);
+      return begin();
+    }
     const key = newKey();
     presses.set(key, message);
     const { command, job, number } = button;
-    connection.deliver({ type: "press", key, message, command, job, number });
+    connection.deliver({ type: "press", key, conversation: opened(), message, command, job, number });
   },
   reply: (message, text) => composer.reply(message, text),
   edit: (text) => composer.write(text),
-  earlier: (place) => connection.earlier(place),
+  earlier: (before) => connection.tell({ type: "earlier", before }),
   enlarge: (shown, file) => large.showMessage(shown, file),
   arrived: (entry, old) => attention.arrived(entry, old),
 });
 
 const composer = new Composer({
   send({ text, uploads, images, replyTo }) {
+    if (/^\/new$/i.test(text) && !uploads.length) return begin();
     const key = newKey();
     conversation.pending(lineId(key), text, images, sendingNote());
-    connection.deliver({ type: "say", key, text, uploads, reply_to: replyTo });
+    connection.deliver({ type: "say", key, conversation: opened(), text, uploads, reply_to: replyTo });
   },
   suggest: (command, param, typed) => connection.suggest(command, param, typed),
   lines: () => conversation.lines(),
@@ -52,13 +61,13 @@ document.addEventListener("click", (event) => {
   if (typed) writeInChat(`${typed.dataset.typed} `);
 });
 
-const forms = new FormDialog(({ command, job, take }, values) => {
+const forms = new FormDialog(({ command, job, conversation, take }, values) => {
   if (take) take(values); // asked by the page itself
-  else connection.deliver({ type: "submit", key: newKey(), command, job, values });
+  else connection.deliver({ type: "submit", key: newKey(), conversation, command, job, values });
 });
 
 const actions = new ResultActions({
-  deliver: (frame) => connection.deliver({ ...frame, key: newKey() }),
+  deliver: (frame) => connection.deliver({ ...frame, key: newKey(), conversation: opened() }),
   ask: (form) => forms.show(form),
   attach: (file) => composer.attach([file]),
   chat() {
@@ -82,6 +91,16 @@ const actions = new ResultActions({
 const large = new Large(actions);
 const gallery = new Gallery(large, actions);
 
+const talks = new Conversations({
+  begin: () => begin(),
+  chosen: () => side.close(),
+  more: (most) => connection.tell({ type: "list", most }),
+  find: (text) => connection.find(text),
+  rename: (key, name) => connection.deliver({ type: "rename", key: newKey(), conversation: key, name }),
+  remove: (key) => connection.deliver({ type: "remove", key: newKey(), conversation: key }),
+  ask: (form) => forms.show(form),
+});
+
 const connection = new Connection({
   state: showState,
   welcome(welcome) {
@@ -94,6 +113,7 @@ const connection = new Connection({
     composer.making.refresh();
     composer.microphone.dictation.go();
     showEmptyPage(welcome.commands);
+    talks.welcomed();
   },
   messages: (message) => conversation.apply(message.entries, message),
   earlier: (message) => conversation.applyEarlier(message.entries, message.more),
@@ -104,13 +124,18 @@ const connection = new Connection({
     conversation.overview(message.queues);
     composer.making.refreshSoon();
   },
-  form: (message) => forms.show(message),
+  conversations(message) {
+    talks.show(message.rows, message.more);
+    see();
+  },
+  form: (message) => forms.show({ ...message, conversation: opened() }),
   taken: free,
   refused(message, sent) {
     const reason = say(`refused.${message.reason}`);
     free(message.key);
     if (sent?.type !== "say") toast(reason);
     else if (message.reason === "too-fast") conversation.pendingNote(lineId(sent.key), reason);
+    else if (sent.conversation !== opened()) notSent(sent, reason);
     else conversation.failed(lineId(sent.key), reason);
   },
 });
@@ -120,14 +145,21 @@ function free(key) {
   presses.delete(key);
 }
 
+/** Keep a refused message of a conversation that is not open. */
+function notSent(sent, reason) {
+  composer.keep(sent.conversation, sent.text);
+  toast(`${say("not_sent")} ${reason}`);
+}
+
 const sendingNote = () => (connection.open ? say("sending") : say("waiting"));
 
 // ---------------------------------------------------------------- the page around it
 
 const side = new Side();
+let current = null; // the key of the open conversation
 const views = new Views();
 const VIEWS = [ // a name, its label, and what to do when it is opened
-  ["chat", say("view_chat"), () => {}],
+  ["chat", null, openConversation],
   ["gallery", say("gallery_view"), () => gallery.open()],
   ["models", say("view_models"), openPanel],
   ["status", say("view_status"), openPanel],
@@ -137,9 +169,51 @@ const VIEWS = [ // a name, its label, and what to do when it is opened
 let panels = null; // loaded with the first panel
 for (const [name, label, open] of VIEWS) {
   views.add(name, (rest) => open(rest, name, label));
-  side.addView(name, label);
+  if (label) side.addView(name, label); // the conversations lead to the chat
 }
-views.show();
+
+// ---------------------------------------------------------------- conversations
+
+/** Return the key of the open conversation. */
+function opened() {
+  return connection.conversation;
+}
+
+/** Open the conversation that the address names, or the last one. */
+function openConversation(rest) {
+  const key = KEY.test(rest) ? rest : current ?? recall(OPENED, true) ?? "first";
+  // Back returns to this conversation.
+  if (["", "#", "#chat"].includes(location.hash)) history.replaceState(null, "", `#chat/${key}`);
+  if (key === current) return;
+  current = key;
+  remember(OPENED, key, true);
+  connection.go(key);
+  conversation.leave();
+  composer.open(key);
+  for (const message of connection.outbox) {
+    if (message.type !== "say" || message.conversation !== key) continue;
+    conversation.pending(lineId(message.key), message.text, [], sendingNote());
+  }
+}
+
+/** Begin a new conversation. Its first message stores it. */
+function begin() {
+  addEventListener("hashchange", () => byId("text").focus(), { once: true });
+  views.go("chat", newKey(8));
+}
+
+/** Tell the server that the person sees what is new in the open conversation. */
+function see() {
+  if (talks.unread && !document.hidden) connection.tell({ type: "seen" });
+}
+document.addEventListener("visibilitychange", see);
+
+/** Mark the open conversation in the side bar while the chat is shown. */
+function mark() {
+  talks.open(views.shown === "chat" ? current : null);
+  see();
+}
+addEventListener("hashchange", mark);
 
 async function openPanel(_rest, name, label) {
   const { Panels } = await import("./panels.js");
@@ -147,7 +221,7 @@ async function openPanel(_rest, name, label) {
     shown: () => views.shown,
     write: writeInChat,
     run(command, job) {
-      connection.deliver({ type: "submit", key: newKey(), command, job, values: {} });
+      connection.deliver({ type: "submit", key: newKey(), conversation: opened(), command, job, values: {} });
       views.go("chat");
     },
   });
@@ -178,6 +252,7 @@ function showState(state) {
 function signedOut() {
   conversation.clear();
   panels?.clear();
+  talks.show([], false);
   showOverview([]);
   byId("announce").textContent = "";
   showSignIn();
@@ -206,6 +281,7 @@ function showSignOut(offered) {
       const answer = await fetch("signout", { method: "POST" });
       if (!answer.ok) throw new Error(String(answer.status));
       sessionStorage.clear();
+      remember(OPENED, null, true);
       location.reload();
     } catch {
       button.disabled = false;
@@ -265,9 +341,9 @@ byId("text").addEventListener("keydown", (event) => {
 });
 
 document.documentElement.lang = language;
-for (const message of connection.outbox) {
-  if (message.type === "say") conversation.pending(lineId(message.key), message.text, [], say("waiting"));
-}
+if (!location.hash.startsWith("#chat/")) openConversation(""); // behind another view, too
+views.show();
+mark();
 connection.connect();
 // On a phone this would open the keyboard over half of the page.
 if (!matchMedia("(pointer: coarse)").matches) byId("text").focus();

@@ -35,8 +35,20 @@ export class Composer {
     });
     this.label();
     this.listen();
-    this.text.value = recall(DRAFT) ?? "";
+  }
+
+  /** Take up the draft of a conversation. The text of the earlier one stays its draft. */
+  open(conversation) {
+    this.draft = `${DRAFT}-${conversation}`;
+    this.reply(null);
+    this.text.value = recall(this.draft) ?? "";
     this.changed();
+  }
+
+  /** Keep a text that was not sent as the draft of its conversation, unless there is one. */
+  keep(conversation, text) {
+    const draft = `${DRAFT}-${conversation}`;
+    if (!recall(draft)) remember(draft, text || null);
   }
 
   label() {
@@ -179,7 +191,7 @@ export class Composer {
     this.notice("");
     this.back = 0;
     this.making.typed(this.text.value.startsWith("/"));
-    remember(DRAFT, this.text.value || null);
+    remember(this.draft, this.text.value || null);
     this.fit();
     this.complete();
   }

@@ -1,4 +1,4 @@
-// The WebSocket connection. It reconnects by itself and requests only missed changes. It sends the
+// The WebSocket connection to one conversation at a time. It reconnects by itself and requests only missed changes. It sends the
 // person's messages one by one until the server confirms them, even across reloads of the page.
 
 import { recall, remember, socketAddress } from "./dom.js";
@@ -15,11 +15,12 @@ export class Connection {
   /** `on` has a method for each message type, and `state(name)` for changes of the connection. */
   constructor(on) {
     this.on = on;
+    this.conversation = "first";
     this.log = "";
     this.number = 0;
     this.outbox = loadOutbox();
     this.sent = this.outbox[0]?.key; // key of the newest message sent, perhaps before a reload
-    this.waiting = new Map(); // pending suggestion requests by id
+    this.waiting = new Map(); // pending requests for suggestions and searches by id
     this.nextId = 1;
     this.delay = RETRY_LEAST_MS;
     addEventListener("online", () => (this.open ? this.on.state("connected") : this.connect()));
@@ -40,9 +41,22 @@ export class Connection {
     this.on.state("connecting");
     const socket = new WebSocket(socketAddress("socket"));
     this.socket = socket;
-    socket.onopen = () => this.write({ type: "hello", log: this.log, since: this.number });
+    socket.onopen = () => this.hello();
     socket.onmessage = (event) => this.take(JSON.parse(event.data));
     socket.onclose = (event) => socket === this.socket && this.closed(event.code);
+  }
+
+  /** Go on to another conversation. Its messages arrive as on a new page. */
+  go(conversation) {
+    if (conversation === this.conversation) return;
+    this.conversation = conversation;
+    this.number = 0;
+    if (this.open) this.hello();
+  }
+
+  hello() {
+    const { conversation, log, number } = this;
+    this.write({ type: "hello", conversation, log, since: number });
   }
 
   closed(code) {
@@ -59,18 +73,28 @@ export class Connection {
 
   take(message) {
     switch (message.type) {
-      case "welcome":
-        this.welcomed = true;
+      case "welcome": {
         this.delay = RETRY_LEAST_MS;
-        if (message.fresh) this.number = 0;
         this.log = message.log;
+        if (message.conversation !== this.conversation) { // another one was opened in the meantime
+          if (!this.welcomed) this.hello();
+          break;
+        }
+        if (message.fresh) this.number = 0;
+        const again = this.welcomed;
+        this.welcomed = true;
         this.on.welcome(message);
         this.on.state("connected");
-        this.flush();
+        if (!again) this.flush();
         break;
+      }
       case "messages":
+        if (message.conversation !== this.conversation) break;
         for (const entry of message.entries) this.number = Math.max(this.number, entry.number);
         this.on.messages(message);
+        break;
+      case "earlier":
+        if (message.conversation === this.conversation) this.on.earlier(message);
         break;
       case "taken":
         this.settle(message.key);
@@ -80,7 +104,8 @@ export class Connection {
         this.refused(message);
         break;
       case "values":
-        this.waiting.get(message.id)?.(message.values);
+      case "found":
+        this.waiting.get(message.id)?.(message.values ?? message.rows);
         this.waiting.delete(message.id);
         break;
       default:
@@ -135,16 +160,26 @@ export class Connection {
 
   /** Request values for a parameter. Resolves to a list, or never if the connection breaks first. */
   suggest(command, param, typed) {
+    return this.ask({ type: "suggest", command, param, typed: typed.slice(0, 200) });
+  }
+
+  /** Request the conversations that contain a text, like values. */
+  find(text) {
+    return this.ask({ type: "find", text: text.toWellFormed().slice(0, 200) });
+  }
+
+  ask(message) {
     const id = this.nextId++;
     this.waiting.clear(); // only the newest request matters
     return new Promise((resolve) => {
       this.waiting.set(id, resolve);
-      if (this.open) this.write({ type: "suggest", id, command, param, typed: typed.slice(0, 200) });
+      if (this.open) this.write({ ...message, id });
     });
   }
 
-  earlier(before) {
-    if (this.open) this.write({ type: "earlier", before });
+  /** Send what need not be repeated: a new connection asks for it again. */
+  tell(message) {
+    if (this.open) this.write(message);
   }
 
   write(message) {
@@ -152,5 +187,5 @@ export class Connection {
   }
 }
 
-const loadOutbox = () => JSON.parse(recall(OUTBOX) ?? "[]");
+const loadOutbox = () => JSON.parse(recall(OUTBOX) ?? "[]").map((message) => ({ conversation: "first", ...message }));
 const saveOutbox = (outbox) => remember(OUTBOX, outbox.length ? JSON.stringify(outbox) : null);

@@ -26,6 +26,7 @@ export class Conversation {
     this.from = this.to = 0; // the part of `order` in the document
     this.changed = new Set(); // items to draw
     this.first = Infinity; // the place of the earliest message without gaps after it
+    this.loading = false; // until the messages of another conversation arrive
     this.queues = [];
     this.keys = new MessageKeys(this.list);
     byId("log").setAttribute("aria-label", say("conversation"));
@@ -50,9 +51,17 @@ export class Conversation {
     this.soon();
   }
 
+  /** Remove everything, because another conversation is opened. Its messages arrive next. */
+  leave() {
+    for (const item of [...this.order]) this.take(item);
+    this.clear();
+    this.loading = this.stick = true;
+  }
+
   apply(entries, { fresh, more }) {
     if (fresh) {
       this.clear();
+      this.loading = false;
       this.more = more;
     }
     // Entries arrive in the order of their changes, so the first message may come last.
@@ -187,7 +196,7 @@ export class Conversation {
     const mark = follow ? null : this.landmark();
     this.drawWindow();
     byId("earlier").hidden = !this.more || this.from > 0;
-    byId("empty").hidden = this.order.length > 0;
+    byId("empty").hidden = this.loading || this.order.length > 0;
     if (follow) return this.scrollToEnd();
     if (mark?.node.isConnected) this.scroll.scrollTop += mark.node.getBoundingClientRect().top - mark.top;
     this.followsEnd();

@@ -21,10 +21,10 @@ export function socketAddress(path) {
   return address.href;
 }
 
-/** Return a new random key for a call. */
-export function newKey() {
+/** Return a new random key, for a call or a conversation. */
+export function newKey(size = 16) {
   // randomUUID exists only on secure pages, and a page on the local network is not one.
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  const bytes = crypto.getRandomValues(new Uint8Array(size));
   return [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
@@ -33,20 +33,21 @@ export function announce(text) {
   byId("announce").textContent = text.slice(0, 500);
 }
 
-/** Store a text in this tab across reloads; null deletes it. */
-export function remember(name, text) {
+/** Store a text in this tab across reloads, or `lasting` in this browser; null deletes it. */
+export function remember(name, text, lasting = false) {
   try {
-    if (text === null) sessionStorage.removeItem(name);
-    else sessionStorage.setItem(name, text);
+    const storage = lasting ? localStorage : sessionStorage;
+    if (text === null) storage.removeItem(name);
+    else storage.setItem(name, text);
   } catch {
     // The storage is full or not allowed, so the text is lost with the page.
   }
 }
 
 /** Return the stored text, or null. */
-export function recall(name) {
+export function recall(name, lasting = false) {
   try {
-    return sessionStorage.getItem(name);
+    return (lasting ? localStorage : sessionStorage).getItem(name);
   } catch {
     return null;
   }

@@ -38,5 +38,6 @@ function fieldNode(field) {
     ? make("textarea", { ...given, rows: 5 })
     : make("input", { ...given, type: "text" });
   line.value = field.value;
+  if (field.most) line.maxLength = field.most;
   return make("div", { className: "field" }, make("label", { htmlFor: id }, field.label), line);
 }

@@ -30,7 +30,7 @@ function openMenu(button, items) {
     button.setAttribute("aria-expanded", "false");
     menu.remove();
   });
-  button.closest("main").append(menu); // readers of the page look for everything in a landmark
+  button.closest("main, nav").append(menu); // readers of the page look for everything in a landmark
   menu.showPopover();
   button.setAttribute("aria-expanded", "true");
   putBeside(menu, button);

@@ -491,7 +491,8 @@ async def test_stopping_closes_open_pages(handler: ScriptedHandler) -> None:
         stack = tab(web)
         page = await stack.__aenter__()
     async with asyncio.timeout(60):
-        frame = await page.socket.receive()
+        while (frame := await page.socket.receive()).type is aiohttp.WSMsgType.TEXT:
+            pass
     assert frame.type is aiohttp.WSMsgType.CLOSE
     await stack.__aexit__(None, None, None)
 

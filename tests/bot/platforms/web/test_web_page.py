@@ -603,7 +603,7 @@ async def test_a_stranger_is_asked_to_sign_in(chromium: Chromium) -> None:
         await page.press("Enter")
         await page.wait_text("Connected")
         assert await page.evaluate("document.cookie") == ""
-        assert await page.evaluate("location.href") == web.url
+        assert await page.evaluate("location.href") == f"{web.url}#chat/first"
         await page.click("#text")
         await page.type("hello")
         await page.press("Enter")

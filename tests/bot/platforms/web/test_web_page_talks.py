@@ -1,0 +1,93 @@
+"""The side bar's conversations in a real Chromium: begun, found, named, deleted, and left."""
+
+import pytest
+
+from bot.core.content import Content
+from tests.bot.platforms.web.test_web_page import Stage, chromium, stage
+
+__all__ = ["chromium", "stage"]
+
+pytestmark = [pytest.mark.browser, pytest.mark.thorough]
+
+ROWS = "[...document.querySelectorAll('#talks .talk')]"
+TITLES = f"{ROWS}.map((row) => row.querySelector('.talk-title').textContent).join()"
+DOTS = f"{ROWS}.map((row) => Number(!row.querySelector('.talk-new').hidden)).join()"
+SHOWN = "[...document.querySelectorAll('.message .body')].map((node) => node.textContent).join()"
+
+
+async def test_conversations_from_the_first_line_to_the_last(stage: Stage) -> None:
+    """A person could not begin, find again, name or leave a conversation."""
+    page = stage.page
+    first = await stage.say("all about cats")
+    await page.wait(f"{TITLES} === 'all about cats'")
+    await page.click("#talk-new")
+    await page.wait(f"{SHOWN} === '' && document.activeElement.id === 'text'")
+    await stage.say("/image flux dogs")
+    await page.wait(f"{TITLES} === 'flux dogs,all about cats'")
+    # A draft belongs to its conversation, and what arrives elsewhere is marked.
+    await page.type("unsent")
+    await first.respond(Content(body=("cats are soft",)), False)
+    await page.wait(f"{TITLES} === 'all about cats,flux dogs' && {DOTS} === '1,0'")
+    assert "cats are soft" not in await page.evaluate(SHOWN)
+    await page.click("#talks .side-link")
+    await page.wait(f"{SHOWN} === 'all about cats,cats are soft' && {DOTS} === '0,0'")
+    assert await page.evaluate("document.getElementById('text').value") == ""
+    await page.evaluate("history.back()")
+    await page.wait(f"{SHOWN} === '/image flux dogs'")
+    assert await page.evaluate("document.getElementById('text').value") == "unsent"
+    await page.reload()
+    await page.wait(f"{SHOWN} === '/image flux dogs' && {TITLES} !== ''")
+    # Search, and name what was found, by keyboard.
+    await page.click("#talk-find")
+    await page.type("CATS ARE")
+    await page.wait(f"{TITLES} === 'all about cats'")
+    await page.press("Tab")
+    await page.press("Tab")
+    await page.press("Enter")
+    await page.wait("document.activeElement.role === 'menuitem'")
+    await page.press("Enter")
+    await page.wait("document.activeElement.value === 'all about cats'")
+    await page.evaluate("document.activeElement.select()")
+    await page.type("Pets & more")
+    await page.press("Enter")
+    await page.wait(f"{TITLES} === 'Pets & more'")
+    await page.evaluate("document.getElementById('talk-find').select()")
+    await page.type("nowhere")
+    await page.wait("document.getElementById('talks-none').textContent !== ''")
+    await page.evaluate("document.getElementById('talk-find').value = ''")
+    await page.click("#talk-find")
+    await page.type(" ")
+    await page.wait(f"{TITLES} === 'Pets & more,flux dogs'")
+    # Deleting is asked first.
+    await page.click("#talks .talk:nth-child(2) .icon")
+    await page.click(".menu .danger")
+    await page.wait("document.querySelector('.ask')?.open")
+    await page.press("Escape")
+    await page.wait(f"!document.querySelector('.ask') && {TITLES} === 'Pets & more,flux dogs'")
+    await page.click("#talks .talk:nth-child(2) .icon")
+    await page.click(".menu .danger")
+    await page.click(".ask .danger")
+    await page.wait(f"{TITLES} === 'Pets & more' && {SHOWN} === ''")
+
+
+async def test_new_typed_begins_a_conversation_and_a_phone_closes_the_drawer(stage: Stage) -> None:
+    """`/new` would only reach the bot, and the drawer hide the conversation it opened."""
+    page = stage.page
+    await page.look(width=390, phone=True)
+    await stage.say("one")
+    await page.click("#text")
+    await page.type("/new")
+    await page.press("Enter")
+    await page.wait(f"{SHOWN} === ''")
+    call = await stage.say("two")
+    assert call.chat.startswith("local/")
+    await page.wait(f"{TITLES} === 'two,one'")
+    await page.click("#side-open")
+    await page.click("#talks .talk:nth-child(2) .side-link")
+    await page.wait(f"{SHOWN} === 'one' && document.getElementById('side').inert")
+    small = (
+        "[...document.querySelectorAll('#side a, #side button, #side input')].filter((node) => {"
+        " const { width, height } = node.getBoundingClientRect();"
+        " return width && (width < 44 || height < 44); }).map((node) => node.id).join()"
+    )
+    assert await page.evaluate(small) == ""
