@@ -30,6 +30,7 @@ export class Conversation {
     this.queues = [];
     this.keys = new MessageKeys(this.list);
     byId("log").setAttribute("aria-label", say("conversation"));
+    byId("log-title").textContent = say("conversation");
     byId("earlier").textContent = say("earlier");
     byId("earlier").addEventListener("click", () => this.on.earlier(this.first));
     byId("to-end").textContent = say("to_end");

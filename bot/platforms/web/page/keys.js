@@ -3,7 +3,7 @@
 import { byId } from "./dom.js";
 import { say } from "./texts.js";
 
-const INSIDE = "button, a, pre, video, audio";
+const INSIDE = "button, a, video, audio"; // what scrolls sideways stays a tab stop
 
 /** Alt+Up and Alt+Down move between messages; Tab reaches the controls of the focused message. */
 export class MessageKeys {

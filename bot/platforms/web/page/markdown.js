@@ -11,16 +11,27 @@ const BOXES = { open: "☐", done: "☑" };
 
 /** Show blocks in `node`. Those unchanged since the last call keep their elements. */
 export function showMarkdown(node, blocks) {
+  const levels = headingLevels(blocks);
   blocks.forEach((block, index) => {
-    const source = JSON.stringify(block);
+    const source = JSON.stringify([block, levels[index]]);
     const old = node.children[index];
     if (old && old.markdownSource === source) return;
-    const fresh = blockNode(block);
+    const fresh = blockNode(block, levels[index]);
     fresh.markdownSource = source;
     if (old) old.replaceWith(fresh);
     else node.append(fresh);
   });
   while (node.children.length > blocks.length) node.lastElementChild.remove();
+}
+
+/** Return the level of each heading on the page, which uses h1 and h2 itself. None is skipped. */
+function headingLevels(blocks) {
+  const highest = Math.min(...blocks.map((block) => (block.kind === "heading" ? block.number : Infinity)));
+  let last = 2;
+  return blocks.map((block) => {
+    if (block.kind !== "heading") return undefined;
+    return (last = Math.min(block.number - highest + 3, last + 1, 6));
+  });
 }
 
 /** Return the text of blocks, without formatting. */
@@ -37,7 +48,7 @@ const isAroundBlocks = (node) => ["quote", "list", "item", "table", "row"].inclu
 
 // ---------------------------------------------------------------- blocks
 
-function blockNode(block) {
+function blockNode(block, level = 6) {
   switch (block.kind) {
     case "fence":
       return codeBlock(block.text, block.value);
@@ -46,14 +57,13 @@ function blockNode(block) {
     case "rule":
       return make("hr");
     case "quote":
-      return make("blockquote", {}, ...block.children.map(blockNode));
+      return make("blockquote", {}, ...block.children.map((child) => blockNode(child)));
     case "list":
       return list(block);
     case "table":
       return table(block);
     case "heading":
-      // The page already uses h1 and h2.
-      return inline(make(`h${Math.min(block.number + 2, 6)}`), block.children);
+      return inline(make(`h${level}`), block.children);
     default:
       return inline(make("p"), block.children);
   }

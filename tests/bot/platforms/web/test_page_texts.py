@@ -115,3 +115,10 @@ async def test_files_are_compressed_for_browsers_that_unpack_them(accepted: str)
         assert (gzip.decompress(body) if packed else body) == await other.read() == plain
         assert (answer.headers["ETag"] != other.headers["ETag"]) is packed
         assert answer.headers["Vary"] == "Accept-Encoding"
+
+
+def test_a_first_visit_is_small() -> None:
+    """On a slow phone, each hundred kilobytes take half a second."""
+    own = [body for name, (_, body) in page_files().items() if "/" not in name]
+    texts = page_texts()[DEFAULT_LANGUAGE][1]
+    assert 20_000 < sum(len(gzip.compress(body)) for body in [*own, texts]) < 150_000

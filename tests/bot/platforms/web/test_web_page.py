@@ -146,7 +146,7 @@ async def test_a_streamed_answer_grows_and_keeps_its_elements(stage: Stage) -> N
         f"document.querySelector('{LAST} .markdown a')?.href === 'https://example.org/a'"
     )
     kinds = f"[...document.querySelector('{LAST} .markdown').children].map((n) => n.tagName)"
-    assert await page.evaluate(kinds) == ["P", "UL", "DIV", "H4", "P"]
+    assert await page.evaluate(kinds) == ["P", "UL", "DIV", "H3", "P"]
     assert await page.evaluate("window.first.isConnected")
     assert await page.text(f"{LAST} strong") == "bold"
     assert await page.text(f"{LAST} pre") == "print('hi')"

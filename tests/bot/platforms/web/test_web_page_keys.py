@@ -152,7 +152,7 @@ async def test_a_phone_has_the_pages_heading_and_a_menu_stands_in_its_landmark(
         for node in headings
         if node.get("role", {}).get("value") == "heading" and not node.get("ignored")
     ]
-    assert names == ["Usher"]
+    assert names == ["Usher", "Conversation"]
     await page.click(".button[aria-haspopup]")
     await page.wait("document.querySelector('main .menu') !== null")
 
