@@ -30,6 +30,7 @@ _TABLE: Sequence[tuple[Command, Handler]] = (
     (edit.AGAIN, edit.handle_again),
     (history.HISTORY, history.handle_history),
     (history.SHOW, history.handle_show),
+    (history.COPY, history.handle_copy),
     (edit.EDIT, edit.handle_edit),
     (edit.EDIT_IMAGE, edit.handle_edit_image),
     (vary.VARY, vary.handle_vary),

@@ -28,10 +28,14 @@ class AcceptedJob:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ResultReply:
-    """A finished job shown again in a new message. `origin` is the origin of the call."""
+    """A finished job shown again in a new message. `origin` is the origin of the call.
+
+    `direct` shows it in the caller's direct messages.
+    """
 
     job: Job
     origin: Origin
+    direct: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

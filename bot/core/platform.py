@@ -129,6 +129,7 @@ class ChatLimits:
       length of its words.
     - `draft` shows an answer while it is written, without a message of its own, for half a
       minute or until the next message. Only in private chats.
+    - `direct` returns a person's direct chat with the bot, for copies of results.
     - `upload_in` returns how many bytes a file may have in one chat at that moment, if
       that differs from `upload`.
     """
@@ -152,6 +153,7 @@ class ChatLimits:
     measure: Callable[[Body], int] | None = None
     upload_in: Callable[[str], int] | None = None
     draft: "ShowDraft | None" = None
+    direct: Callable[[str], Awaitable[str]] | None = None
 
     def in_chat(self, chat: str) -> "ChatLimits":
         """Return the limits that apply in one chat now."""

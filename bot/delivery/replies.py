@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 from bot.core.answers import AcceptedJob, Answer, Deletion, FormReply, Reply, ResultReply, TaskReply
@@ -65,6 +66,8 @@ class Replies:
             match answer:
                 case Reply(content=content, private=private):
                     await self._respond(call, content, private=private)
+                case ResultReply(direct=True):
+                    await self._copy(call, answer)
                 case ResultReply():
                     await self._show_again(call, answer)
                 case TaskReply():
@@ -106,6 +109,30 @@ class Replies:
         respond = partial(self._respond, call, private=False)
         again = Again(respond=respond, send=partial(self._send, call), edit=self._edit)
         await self._extra_messages.send_again(again, rendered, shown.job)
+
+    async def _copy(self, call: Invocation, shown: ResultReply) -> None:
+        """Send a result to the caller's direct messages, and tell them whether it worked."""
+        try:
+            await self._send_directly(call, shown)
+            said = "result.copied"
+        except ChatError as error:
+            log.info("job %s: could not be copied to %s: %s", shown.job.id, call.user, error)
+            said = "result.not_copied"
+        content = Content(body=say(language_of(call.language), said))
+        await self._respond(call, content, private=True)
+
+    async def _send_directly(self, call: Invocation, shown: ResultReply) -> None:
+        platform = self._platforms[call.platform]
+        if platform.limits.direct is None:
+            raise ChatGone("this platform has no direct messages")
+        direct = partial(platform.limits.direct, call.user)
+        chat = await self._patience.ask(call.platform, call.chat, direct, Terms())
+        limits = replace(platform.limits.in_chat(chat), direct=None)
+        rendered = await self._renderer.render(shown.job, shown.origin, limits)
+        for number, content in enumerate((rendered.content, *rendered.rest)):
+            nonce = f"copy-{shown.job.id}-{number}"
+            send = partial(platform.send, chat, content, nonce=nonce)
+            await self._patience.ask(call.platform, chat, send, Terms(upload=bool(content.files)))
 
     async def _send(
         self, call: Invocation, content: Content, reply_to: MessageRef | None

@@ -180,6 +180,8 @@ class ResultRenderer:
         language = origin.language
         if fallback is Fallback.NOTE:
             return RenderedResult(content=Content(body=say(language, "result.refused", job=job.id)))
+        if not origin.group:
+            limits = replace(limits, direct=None)  # the person has it already
         if fallback in _SHARE:
             limits = replace(limits, upload=int(limits.upload * _SHARE[fallback]))
         hint = status.near_model(origin.near, language)
@@ -251,7 +253,9 @@ class ResultRenderer:
             output,
             language,
             files=files[: limits.files_per_edit],
-            abilities=abilities_of(job.model, self._models.offer.catalog),
+            abilities=replace(
+                abilities_of(job.model, self._models.offer.catalog), copy=limits.direct is not None
+            ),
             measures=measures,
             note=note,
             hint=hint,

@@ -44,6 +44,7 @@ class Abilities:
     video: bool = False
     edit: bool = False
     speak: bool = False
+    copy: bool = False
 
 
 def abilities_of(model: str, catalog: Catalog) -> Abilities:
@@ -78,6 +79,13 @@ def of_result(job: Job, language: str, abilities: Abilities, *, images: int) -> 
 
     If there are several images, each has its own buttons.
     """
+    rows = _of_kind(job, language, abilities, images)
+    if not (rows and abilities.copy):
+        return rows
+    return ((*rows[0], _button("copy", job, language)), *rows[1:])
+
+
+def _of_kind(job: Job, language: str, abilities: Abilities, images: int) -> Rows:
     match job.request:
         case Embed():
             return ()
@@ -170,6 +178,7 @@ _LABELS = {
     "vary-subtle": "button.vary_subtle",
     "upscale": "button.upscale",
     "delete": "button.delete",
+    "copy": "button.copy",
     "new-topic": "button.new_topic",
     "video": "button.video",
     "edit-image": "button.edit_image",

@@ -1,5 +1,7 @@
 """`/history` lists the caller's jobs; `/show` sends a result again."""
 
+from dataclasses import replace
+
 from bot.commands.call.context import Call, Context, reply
 from bot.commands.call.jobs import past_job
 from bot.core.answers import Answer, Reply, ResultReply
@@ -141,6 +143,14 @@ SHOW = Command(
     topic=Topic.JOBS,
     params=(Param(name="id", kind=ParamKind.JOB, help="param.job", positional=True),),
 )
+
+
+COPY = Command(name="copy", help="command.copy", hidden=True, params=SHOW.params)
+
+
+async def handle_copy(context: Context, call: Call) -> Answer:
+    shown = await handle_show(context, call)
+    return replace(shown, direct=True) if isinstance(shown, ResultReply) else shown
 
 
 async def handle_show(context: Context, call: Call) -> Answer:

@@ -155,7 +155,7 @@ class Discord:
         self._proxy = proxies.to(DISCORD_URL)
         self._client: Client | None = None
         self._away = AwayCalls() if anywhere else None
-        self.limits = replace(Discord.limits, upload_in=self._upload_in)
+        self.limits = replace(Discord.limits, upload_in=self._upload_in, direct=self._direct)
 
     # ------------------------------------------------------------ incoming
 
@@ -323,12 +323,18 @@ class Discord:
             return MessageRef(platform=self.name, chat=chat, message=str(sent.id))
         except MessageGone:
             pass
+        direct = await self._direct(f"{self.name}:{caller_of(chat)}")
+        return await self.send(direct, content, nonce=key)
+
+    async def _direct(self, user: str) -> str:
+        """Return a person's direct chat. Raises `ChatError`."""
         if self._client is None:
             raise ChatUnavailable("not connected to Discord")
+        person = discord.Object(int(user.rpartition(":")[2]))
         with chat_errors():
             async with timeout(REQUEST_TIMEOUT_S):
-                direct = await self._client.create_dm(discord.Object(caller_of(chat)))
-        return await self.send(chat_of(direct.id, group=False), content, nonce=key)
+                channel = await self._client.create_dm(person)
+        return chat_of(channel.id, group=False)
 
     def _answers_to(self, chat: str) -> discord.Webhook:
         """Return what answers a call. Raises `MessageGone` if it is too late for that."""

@@ -83,6 +83,28 @@ async def test_an_image_is_asked_for_and_delivered_in_one_message(tmp_path: Path
         assert len(message.history) > 1
 
 
+async def test_a_result_is_copied_to_the_direct_messages_of_who_asked(tmp_path: Path) -> None:
+    """A picture would be lost in a busy channel, or strangers would get other people's."""
+    async with FakeDiscord() as fake, usher(fake, tmp_path):
+        person, stranger = fake.person(7, "Ada"), fake.person(8)
+        call = await person.slash("image", model="flux", prompt="a cat")
+        await fake.wait_for(lambda: done(call.answer))
+        [result] = fake.channel().messages
+        press = await person.click(result, "✉️ Copy")
+        await fake.wait_for(lambda: press.followups)
+        [copied] = person.direct.messages
+        assert copied.files[0].data == result.files[0].data
+        assert "✉️ Copy" not in [each.label for each in copied.buttons]
+        assert press.followups[0].seen_only_by == 7
+        refused = await stranger.click(result, "✉️ Copy")
+        await fake.wait_for(lambda: refused.followups)
+        assert not stranger.direct.messages
+        person.direct.refusal = (403, 50007)
+        press = await person.click(result, "✉️ Copy")
+        await fake.wait_for(lambda: press.followups)
+        assert "can't write to you" in press.followups[0].shown
+
+
 async def test_jobs_wait_in_line_and_one_is_cancelled_by_its_button(tmp_path: Path) -> None:
     """Positions would not be shown, or the button would cancel another job."""
     go_on = asyncio.Event()
