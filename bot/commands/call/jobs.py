@@ -7,6 +7,7 @@ from bot.core.origin import Origin
 from bot.core.platform import ForwardedText, Invocation
 from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.requests.creation import Made
+from bot.requests.dictation import is_dictated
 from bot.requests.recordings import speech_key
 from queueing.core.jobs import Job, JobState
 from queueing.core.requests import Chat, Embed, File, SpeechToText, TextToImage, TextToSpeech
@@ -32,7 +33,7 @@ async def own_job(context: Context, call: Call, job_id: int) -> Job:
 
 
 async def past_job(context: Context, call: Call) -> Job:
-    """Return the job named in the call, replied to, or the caller's latest.
+    """Return the job named in the call, replied to, or the caller's latest that a chat shows.
 
     Raises `Declined`.
 
@@ -43,10 +44,11 @@ async def past_job(context: Context, call: Call) -> Job:
         shown_request(job)
         return job
     await call.turn()
-    latest = await context.queue.jobs.history(call.invocation.user, limit=1)
-    if not latest:
+    latest = await context.queue.jobs.history(call.invocation.user, limit=_PAGE)
+    seen = next((job for job in latest if not is_dictated(job)), None)
+    if seen is None:
         raise Declined(Refusal(RefusalKind.NO_JOBS_YET))
-    return latest[0]
+    return seen
 
 
 def shown_request(job: Job) -> Made | Chat | TextToSpeech | SpeechToText:

@@ -282,6 +282,7 @@ function showSignOut(offered) {
       if (!answer.ok) throw new Error(String(answer.status));
       sessionStorage.clear();
       remember(OPENED, null, true);
+      composer.making.forget();
       location.reload();
     } catch {
       button.disabled = false;

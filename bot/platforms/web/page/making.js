@@ -166,6 +166,12 @@ export class Making {
     this.draw();
   }
 
+  /** Forget what was used last, which may hold a person's words. */
+  forget() {
+    this.kept = {};
+    save(this.kept);
+  }
+
   // ---------------------------------------------------------------- the row
 
   draw() {

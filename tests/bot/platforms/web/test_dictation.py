@@ -76,6 +76,10 @@ async def test_a_recording_is_a_job_of_its_person_and_of_nobody_else(tmp_path: P
             for answer in (hers.get(f"dictation/{KEY}"), mine.get("dictation/ffffffffffffffff")):
                 async with answer as nothing:
                     assert nothing.status == 404
+            async with opened(url, cookie=OWNER) as tab:
+                await tab.hello()
+                await tab.say("/again")  # of what a chat shows
+                await tab.entry("You have no jobs yet")
             async with hers.delete(f"dictation/{KEY}") as ignored:
                 assert ignored.status == 204
         async with aiohttp.ClientSession(url, headers={"Cookie": f"usher={OWNER}"}) as other:
