@@ -56,7 +56,7 @@ function renewed(old, node) {
 /** The options behind "more", as a form whose values are kept as they are typed. */
 export class MoreDialog {
   constructor() {
-    this.fields = make("div");
+    this.fields = make("div", { className: "sheet-fields" });
     const done = make("button", { type: "submit", className: "button main" }, say("making_done"));
     const clear = make("button", { type: "button", className: "button" }, say("making_clear"));
     const form = make("form", { noValidate: true },
@@ -73,7 +73,8 @@ export class MoreDialog {
 
   show(options, valueOf, take) {
     this.take = take;
-    this.fields.replaceChildren(...options.map((option) => this.field(option, valueOf(option))));
+    const ordered = [...options].sort((one, other) => LONG.has(one.name) - LONG.has(other.name));
+    this.fields.replaceChildren(...ordered.map((option) => this.field(option, valueOf(option))));
     this.dialog.showModal();
   }
 
