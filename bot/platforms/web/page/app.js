@@ -224,6 +224,7 @@ async function openPanel(_rest, name, label) {
       connection.deliver({ type: "submit", key: newKey(), conversation: opened(), command, job, values: {} });
       views.go("chat");
     },
+    changed: () => composer.making.refresh(),
   });
   if (views.shown === name) panels.open(name, label);
 }

@@ -83,9 +83,11 @@ class ModelCard {
 class UseButtons {
   constructor(use, card) {
     const line = `/${use.command} ${card.name} `;
-    const begin = make("button", { type: "button", className: "button", "aria-label": say("panel_use", { line: line.trim() }) }, `/${use.command}`);
+    const begin = make("button", { type: "button", className: "button", "aria-label": `${say("panel_use")} ${line.trim()}` },
+      `${say("panel_use")} `, make("code", {}, `/${use.command}`));
     begin.addEventListener("click", () => card.on.write(line));
-    this.star = make("button", { type: "button", className: "button panel-star", "aria-label": say("panel_default", { kind: use.kind, model: card.name }) });
+    const label = say("panel_default", { kind: use.kind, model: card.name });
+    this.star = make("button", { type: "button", className: "button panel-star", "aria-label": label, title: label });
     this.star.addEventListener("click", () =>
       card.act(this.star, "settings", { [use.command]: this.chosen ? "reset" : card.name }));
     this.node = make("span", { className: "panel-use" }, begin, this.star);

@@ -16,7 +16,8 @@ const KINDS = { models: ModelsPanel, settings: SettingsPanel, status: StatusPane
 export class Panels {
   /**
    * `on` has `shown()`, which returns the name of the view that is open, `write(line)`, which opens the
-   * chat with a line in the composer, and `run(command, job)`, which runs a command in the chat.
+   * chat with a line in the composer, `run(command, job)`, which runs a command in the chat, and
+   * `changed()`, which is called when a setting has been saved.
    */
   constructor(on) {
     this.on = on;
@@ -37,9 +38,16 @@ export class Panels {
     const place = byId(name);
     const heading = make("h1", { tabIndex: -1 }, title);
     const trouble = make("p", { className: "panel-trouble", role: "status", hidden: true });
-    const panel = new KINDS[name]({ ...this.on, act, read: () => this.refresh(), soon: () => this.soon() });
+    const panel = new KINDS[name]({ ...this.on, act: (command, given) => this.act(command, given), read: () => this.refresh(), soon: () => this.soon() });
     place.replaceChildren(heading, trouble, panel.node);
     return { panel, heading, trouble };
+  }
+
+  /** Run a command and return its answer: a `body`, and whether it was `refused`. */
+  async act(command, given) {
+    const answer = await acted(command, given);
+    if (command === "settings" && !answer.refused) this.on.changed();
+    return answer;
   }
 
   /** Read again shortly, because something has changed. */
@@ -82,8 +90,7 @@ async function fetched(address) {
   }
 }
 
-/** Run a command and return its answer: a `body`, and whether it was `refused`. */
-async function act(command, { values = {}, job = null }) {
+async function acted(command, { values = {}, job = null }) {
   try {
     const answer = await fetch("panels/act", {
       method: "POST",

@@ -106,7 +106,7 @@ async def test_a_person_sets_uses_watches_and_finds(
         await page.evaluate("location.hash = 'models'")
         star = "document.querySelector('#models [aria-label^=\"sdxl as the default\"]')"
         await page.wait(f"{star}?.getAttribute('aria-pressed') === 'true'")
-        await page.evaluate("document.querySelector('[aria-label=\"Begin /image sdxl\"]').click()")
+        await page.evaluate("document.querySelector('[aria-label=\"Use /image sdxl\"]').click()")
         await page.wait("document.getElementById('text').value === '/image sdxl '")
         await parts.queue.admin.pause()
         await page.type("a paper boat")

@@ -1,0 +1,76 @@
+"""What panels show is what the commands of their names say, to the same people."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bot.core.panels import HistoryPanel, ModelsPanel, Panel, SettingsPanel, StatusPanel
+from bot.core.refusals import Declined, RefusalKind
+from tests.bot.results import ask, done, in_bot
+from tests.simulation.bot_installation import ADMIN, Bot
+from tests.simulation.installation import image_model
+
+FLUX, SDXL = image_model("flux", service_s=20.0), image_model("sdxl", service_s=20.0)
+
+
+async def read(
+    running: Bot, panel: str, user: str = "fake:1", text: str = "", **options: int
+) -> Any:
+    """Return a panel as a person's page reads it."""
+    call = replace(running.chat.call(f"/{panel}", user=user), text=text, options=options)
+    shown: Panel = await running.dispatcher.panel(call)
+    return shown
+
+
+def test_a_panel_holds_only_its_readers_jobs_and_finds_them() -> None:
+    """People would read each other's prompts, or scroll through a year of their own."""
+
+    async def scenario(running: Bot) -> None:
+        for number in range(34):
+            await done(running, f"/image flux boat {number}")
+        await done(running, "/image flux a secret boat", user="fake:2")
+        await ask(running, "/image flux an owl")
+        await asyncio.sleep(1)
+        status: StatusPanel = await read(running, "status")
+        (job,) = status.jobs
+        assert (job.words, job.running) == ("an owl", True)
+        assert (await read(running, "status", "fake:2")).jobs == ()
+        history: HistoryPanel = await read(running, "history")
+        assert (len(history.jobs), history.jobs[0].words) == (30, "an owl")
+        assert history.before is not None
+        older: HistoryPanel = await read(running, "history", id=history.before)
+        assert [row.words for row in older.jobs] == [
+            f"boat {number}" for number in range(4, -1, -1)
+        ]
+        assert older.before is None
+        found: HistoryPanel = await read(running, "history", text="FLUX boat 33")
+        assert [row.words for row in found.jobs] == ["boat 33"]
+        assert (await read(running, "history", text="secret")).jobs == ()
+
+    in_bot(scenario, FLUX, service_s=20.0)
+
+
+def test_a_default_is_shown_and_only_admins_may_load() -> None:
+    """A star would not say what is used, and a button be refused."""
+
+    async def scenario(running: Bot) -> None:
+        await ask(running, "/settings --image sdxl --size 640x480")
+        settings: SettingsPanel = await read(running, "settings")
+        values = {row.name: row.value for row in settings.settings}
+        assert values["image"] == "sdxl"
+        assert values["size"] == "640x480"
+        assert values["style"] == values["language"] == "reset"
+        assert "edit" not in values  # no model here can edit
+        models: ModelsPanel = await read(running, "models")
+        chosen = {model.name: [use.chosen for use in model.uses] for model in models.models}
+        assert chosen == {"flux": [False], "sdxl": [True]}
+        assert not models.operates
+        assert (await read(running, "models", ADMIN)).operates
+        await ask(running, "/ban fake:1 floods", user=ADMIN)
+        with pytest.raises(Declined) as refused:
+            await read(running, "history")
+        assert refused.value.refusal.kind is RefusalKind.BANNED
+
+    in_bot(scenario, FLUX, SDXL)
