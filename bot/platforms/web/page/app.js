@@ -6,7 +6,6 @@ import { Conversation } from "./conversation.js";
 import { Conversations } from "./conversations.js";
 import { byId, make, newKey, recall, remember } from "./dom.js";
 import { FormDialog } from "./forms.js";
-import { Gallery } from "./gallery.js";
 import { Large } from "./large.js";
 import { Attention, installWorker } from "./notify.js";
 import { ResultActions } from "./results.js";
@@ -80,16 +79,16 @@ const actions = new ResultActions({
     large.note(say("gallery_lost"));
   },
   changed(item) {
-    gallery.changed(item);
+    gallery?.changed(item);
     large.redraw();
   },
   removed(job) {
-    gallery.removed(job);
+    gallery?.removed(job);
     large.removed(job);
   },
 });
 const large = new Large(actions);
-const gallery = new Gallery(large, actions);
+let gallery = null; // loaded when it is first opened
 
 const talks = new Conversations({
   begin: () => begin(),
@@ -115,7 +114,10 @@ const connection = new Connection({
     showEmptyPage(welcome.commands);
     talks.welcomed();
   },
-  messages: (message) => conversation.apply(message.entries, message),
+  messages(message) {
+    conversation.apply(message.entries, message);
+    gallery?.soon();
+  },
   earlier: (message) => conversation.applyEarlier(message.entries, message.more),
   language: (message) => speak(message.language),
   overview(message) {
@@ -160,7 +162,7 @@ let current = null; // the key of the open conversation
 const views = new Views();
 const VIEWS = [ // a name, its label, and what to do when it is opened
   ["chat", null, openConversation],
-  ["gallery", say("gallery_view"), () => gallery.open()],
+  ["gallery", say("gallery_view"), openGallery],
   ["models", say("view_models"), openPanel],
   ["status", say("view_status"), openPanel],
   ["history", say("view_history"), openPanel],
@@ -214,6 +216,12 @@ function mark() {
   see();
 }
 addEventListener("hashchange", mark);
+
+async function openGallery() {
+  const { Gallery } = await import("./gallery.js");
+  gallery ??= new Gallery(large, actions);
+  if (views.shown === "gallery") gallery.open();
+}
 
 async function openPanel(_rest, name, label) {
   const { Panels } = await import("./panels.js");

@@ -6,6 +6,7 @@ import { say } from "./texts.js";
 import { Tiles } from "./tiles.js";
 
 const TYPING_MS = 250;
+const FRESH_MS = 1500;
 const AHEAD_PX = 1600; // loads the next page before the reader reaches the end
 
 /** Return what the large view shows for a result. */
@@ -68,6 +69,15 @@ export class Gallery {
   async open() {
     if (this.first) await this.ask((answer) => JSON.stringify(answer) !== this.first && this.restart(answer));
     else await this.reload();
+  }
+
+  /** Show new results soon, unless the reader is busy with others. */
+  soon() {
+    this.due ??= setTimeout(() => {
+      this.due = null;
+      const reads = this.scroll.scrollTop > 0 || byId("gallery-days").contains(document.activeElement);
+      if (!this.scroll.hidden && !reads && !this.large.dialog.open) this.open();
+    }, FRESH_MS);
   }
 
   async reload() {

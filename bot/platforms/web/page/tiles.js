@@ -117,6 +117,10 @@ export class Tiles {
     if (!height) return; // the gallery is not visible
     chunk.filled = false;
     chunk.list.style.height = `${height}px`;
+    for (const image of chunk.list.querySelectorAll("img")) {
+      image.onerror = null;
+      image.removeAttribute("src"); // those still loading would delay the visible ones
+    }
     chunk.list.replaceChildren();
   }
 
@@ -137,11 +141,12 @@ export class Tiles {
 
   tile(thing, chunk) {
     const { item } = thing;
-    const image = make("img", { src: `${resultAddress(item)}?small=1`, alt: "", decoding: "async" });
+    const image = make("img", { loading: "lazy", decoding: "async", alt: "", src: `${resultAddress(item)}?small=1` });
     image.onerror = () => this.on.missing(item);
     const node = make("button", { type: "button", className: "tile", "data-job": item.job, "data-number": item.number,
       "aria-label": tileLabel(thing), title: thing.hidden ? "" : item.prompt.slice(0, 200),
       tabIndex: chunk.things[0] === thing ? 0 : -1 }, image,
+    item.kind === "sound" && !thing.hidden ? make("span", { className: "tile-words", "aria-hidden": "true" }, item.prompt) : null,
     item.favourite ? make("span", { className: "tile-mark", "aria-hidden": "true" }, "★") : null);
     if (thing.hidden) {
       node.classList.add("spoiler");

@@ -12,7 +12,6 @@ import pytest
 import pytest_asyncio
 from PIL import Image
 
-from bot.platforms.web import gallery_store
 from bot.platforms.web.sessions import COOKIE
 from tests.bot.people.test_links import Installation, installation
 
@@ -98,24 +97,6 @@ async def test_results_are_found_by_words_model_kind_and_mark(visitor: Visitor) 
     assert await visitor.finds("?favourite=1") == []
     for bad in ("before=0", "before=x", "kind=text", "model=" + "x" * 201, "other=1"):
         assert (await visitor.usher.get(f"/gallery?{bad}", **SIGNED_IN))[0] == 400, bad
-
-
-async def test_pages_hold_every_result_once(
-    visitor: Visitor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Scrolling would skip results, repeat them, or never end."""
-    monkeypatch.setattr(gallery_store, "PAGE", 3)
-    monkeypatch.setattr(gallery_store, "_AT_ONCE", 2)
-    monkeypatch.setattr(gallery_store, "_READ_MOST", 4)
-    for text in ("one", "two --count 2", "three --count 2", "four", "five"):
-        await visitor.draws(text)
-    for query in ("", "&text=o"):  # the words of every second one
-        found, before = [], "9999"
-        while before != "None":
-            answer = await visitor.asks(f"?before={before}{query}")
-            found += [item["job"] for item in answer["items"]]
-            before = str(answer["next"])
-        assert found == ([5, 4, 3, 3, 2, 2, 1] if not query else [4, 2, 2, 1])
 
 
 @pytest.mark.parametrize("how", ["/delete 1", "/forget me --sure"])
