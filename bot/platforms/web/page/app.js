@@ -37,6 +37,8 @@ const conversation = new Conversation({
   reply: (message, text) => composer.reply(message, text),
   edit: (text) => composer.write(text),
   earlier: (before) => connection.tell({ type: "earlier", before }),
+  editImage: (job, image) => actions.run("edit-image", { job, image }),
+  editsImages: () => composer.making.offered.kinds.some((kind) => kind.name === "edit"),
   enlarge: (shown, file) => large.showMessage(shown, file),
   arrived: (entry, old) => attention.arrived(entry, old),
 });
@@ -109,7 +111,7 @@ const connection = new Connection({
     showOperate(welcome.operates);
     composer.complete();
     composer.resume();
-    composer.making.refresh();
+    composer.making.refresh().then(() => conversation.redraw());
     composer.microphone.dictation.go();
     showEmptyPage(welcome.commands);
     talks.welcomed();

@@ -16,7 +16,7 @@ const REACH = 1.5; // screens that lie ready above and below
 
 export class Conversation {
   /** `on` has `press(message, button)`, `reply(message, text)`, `edit(text)`, `earlier(place)`,
-   *  `enlarge(shown, file)`, `arrived(entry, old)`. */
+   *  `editImage(job, number)`, `editsImages()`, `enlarge(shown, file)`, `arrived(entry, old)`. */
   constructor(on) {
     this.on = on;
     this.list = byId("messages");
@@ -118,6 +118,12 @@ export class Conversation {
   overview(queues) {
     this.queues = queues;
     for (const item of this.order) if (item.entry.shown.waits) this.changed.add(item);
+    this.soon();
+  }
+
+  /** Draw all messages again, because what is offered has changed. */
+  redraw() {
+    for (const item of this.order) this.changed.add(item);
     this.soon();
   }
 
@@ -258,6 +264,8 @@ export class Conversation {
         this.remove(message);
         this.on.edit(text);
       },
+      editImage: (job, number) => this.on.editImage(job, number),
+      editsImages: () => this.on.editsImages(),
       enlarge: (shown, file) => this.on.enlarge(shown, file),
       goTo: (message) => this.goTo(message),
       quoted: (message) => this.items.get(message)?.entry.shown,

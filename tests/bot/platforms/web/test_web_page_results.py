@@ -1,13 +1,16 @@
 """The page in a real Chromium: what stands under a result, and the card of a job that waits."""
 
 import time
+from pathlib import Path
 
 import pytest
 
 from bot.core.content import Button, Content, Markdown, Period, ProgressBar
 from tests.bot.platforms.web.test_web_page import CANCEL, LAST, Stage, chromium, stage
 from tests.bot.platforms.web.web_client import image
+from tests.bot.whole_bot import on_web
 from tests.fakes.command_handler import ScriptedHandler
+from tests.fakes.programs.chromium import Chromium
 
 __all__ = ["chromium", "stage"]  # fixtures of the page's own tests
 pytestmark = pytest.mark.browser
@@ -227,3 +230,36 @@ async def test_the_reader_returns_from_another_view_to_where_they_were(stage: St
     await stage.show(Content(body=("something new",)))
     await page.evaluate(f"{scroll}.hidden = false; {frames}")
     assert await page.evaluate(f"{scroll}.scrollTop") == before
+
+
+SERVED = """
+hosts:
+  gpu-1:
+    vram: 24GB
+    backends: {studio: {kind: demo}}
+models:
+  flux: {backends: [studio], capabilities: [text-to-image], vram: 4GB, load_s: 0.1, service_s: 0.2}
+  pen: {backends: [studio], capabilities: [image-edit], vram: 4GB, load_s: 0.1, service_s: 0.2}
+"""
+
+
+@pytest.mark.thorough
+async def test_one_of_several_images_is_edited_where_it_stands(
+    chromium: Chromium, tmp_path: Path
+) -> None:
+    """A person who likes the second image would have to name it in a command they do not know."""
+    async with on_web(tmp_path, SERVED) as (url, _), chromium.page() as page:
+        await page.goto(url)
+        await page.wait_text("Connected")
+        await page.click("#text")
+        await page.type("/image flux a cat --count 2")
+        await page.press("Enter")
+        await page.wait("document.querySelector('.shot:nth-child(2) [title=\"Edit 2\"]') !== null")
+        await page.evaluate(
+            "document.querySelector('.shot:nth-child(2) [title=\"Edit 2\"]').click()"
+        )
+        await page.wait("document.getElementById('form').open")
+        await page.type("in a hat")
+        await page.click("#form-send")
+        await page.wait_text("in a hat\nfrom 1 · pen", LAST)
+        assert page.errors == []
