@@ -80,6 +80,11 @@ def _readable(file: str) -> str:
     return "".join(char for char in with_slashes(file) if char.isprintable())
 
 
+def lora_word(name: str) -> str:
+    """Return a LoRA's name in one case, without its extension, to compare it with another."""
+    return _ENDING.sub("", comparable(_readable(name)).strip("/"))
+
+
 def base_name(file: str) -> str:
     """Return a file's name without its folder."""
     return with_slashes(file).rpartition("/")[2]

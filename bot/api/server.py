@@ -34,6 +34,7 @@ from bot.http.connection_limits import ConnectionLimits
 from bot.http.files import FileSender
 from bot.http.listener import Listener, open_at, open_files
 from bot.people.api_keys import ApiKeys
+from bot.people.carried_rights import CarriedRights
 from bot.people.links import Links
 from bot.people.people import People
 from bot.requests.admission import AdmissionService
@@ -74,6 +75,7 @@ class ApiServer:
         admission: AdmissionService,
         keys: ApiKeys,
         people: People,
+        carried: CarriedRights,
         uploads: Uploads,
         results: ResultFiles,
         clock: Clock,
@@ -108,8 +110,9 @@ class ApiServer:
             repeats=Repeats(jobs=queue.jobs, clock=clock, attendance=self._attendance),
             live=live,
         )
-        routes = self._routes(queue, submitting, RequestImages(clock=clock, fetcher=fetcher))
-        models = self._models(queue)
+        models = ModelsRoute(admission=admission, status=queue.status)
+        images = RequestImages(clock=clock, fetcher=fetcher)
+        routes = self._routes(queue, submitting, images, models)
         public = {
             "GET /v1/audio/models": models.audio,
             "GET /v1/audio/voices": models.voices,
@@ -120,7 +123,7 @@ class ApiServer:
         # Created for each run, because aiohttp cannot serve an application twice.
         self._application = partial(
             application,
-            self._authentication(keys, people, clock),
+            self._authentication(keys, people, carried, clock),
             routes,
             self._attendance,
             {DESCRIPTION: described.get, **public},
@@ -128,11 +131,14 @@ class ApiServer:
             served=served,
         )
 
-    def _authentication(self, keys: ApiKeys, people: People, clock: Clock) -> Authentication:
+    def _authentication(
+        self, keys: ApiKeys, people: People, carried: CarriedRights, clock: Clock
+    ) -> Authentication:
         settings = self._settings
         return Authentication(
             keys,
             people,
+            carried,
             clock,
             open_=settings.open,
             names=settings.names,
@@ -140,12 +146,12 @@ class ApiServer:
             clients=self._clients,
         )
 
-    @staticmethod
-    def _models(queue: QueueService) -> ModelsRoute:
-        return ModelsRoute(models=queue.models, status=queue.status)
-
     def _routes(
-        self, queue: QueueService, submitting: Submitter, images: RequestImages
+        self,
+        queue: QueueService,
+        submitting: Submitter,
+        images: RequestImages,
+        models: ModelsRoute,
     ) -> Mapping[str, Route]:
         answering, url = self._answering, self._settings.url
         chat = ChatRoute(submitting=submitting, answering=answering, images=images)
@@ -162,7 +168,6 @@ class ApiServer:
         transcripts = TranscriptionRoutes(
             submitting=submitting, answering=answering, files=raw, images=images
         )
-        models = self._models(queue)
         jobs = JobRoutes(
             jobs=queue.jobs,
             submitter=queue.submitter,

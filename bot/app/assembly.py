@@ -32,6 +32,7 @@ from bot.people import api_keys
 from bot.people.access import Access
 from bot.people.api_keys import ApiKeys
 from bot.people.audit_log import AuditLog
+from bot.people.carried_rights import CarriedRights
 from bot.people.invites import Invites
 from bot.people.links import LinkEnds, Links, key_of
 from bot.people.names import NameForms
@@ -61,6 +62,7 @@ class BotStores:
     records: MessageRecords
     people: People
     keys: ApiKeys
+    carried: CarriedRights
     audit: AuditLog
     chat_log: ChatLog
     gallery: GalleryStore
@@ -84,6 +86,7 @@ async def read_records(database: Database, in_force: LiveConfig, clock: Clock) -
         records=records,
         people=People(database),
         keys=ApiKeys(database),
+        carried=CarriedRights(database),
         audit=AuditLog(database),
         chat_log=ChatLog(database),
         gallery=GalleryStore(database),
@@ -151,6 +154,7 @@ def fittings(
         results=stored.results,
         gallery=stored.gallery,
         catalog=lambda: queue.models.offer.catalog,
+        rules=given.in_force.rules,
         operator=lambda: DashboardData(
             operator_records(given), queue.jobs, given.roles, TAIL.after
         ),
@@ -170,6 +174,7 @@ def _choices(given: SharedParts) -> Choices:
         live=given.in_force,
         styles=given.in_force.styles,
         clock=given.clock,
+        rules=given.in_force.rules,
     )
 
 
@@ -200,6 +205,7 @@ def admission(given: SharedParts) -> AdmissionService:
         limits=_limits(given),
         styles=given.in_force.styles,
         live=given.in_force,
+        rules=given.in_force.rules,
     )
 
 
@@ -270,6 +276,7 @@ def context(given: SharedParts, admission: AdmissionService) -> Context:
         naming=_naming(given),
         links=stored.links,
         api_keys=stored.keys if config.api is not None else None,
+        carried=stored.carried if config.api is not None else None,
         roles=given.roles,
     )
 
@@ -288,6 +295,7 @@ def presenter(
         live=given.in_force,
         originals=OriginalHints(stored.links, on_page=config.chats.web is not None),
         readings=SpokenAnswers(commands.admission, stored.people, given.queue.jobs),
+        rules=given.in_force.rules,
         meter=None if given.instruments is None else DeliveryCounts(given.instruments),
     )
 
@@ -330,6 +338,7 @@ def gateway(
         admission=admission,
         keys=stored.keys,
         people=stored.people,
+        carried=stored.carried,
         uploads=stored.uploads,
         results=stored.results,
         clock=given.clock,

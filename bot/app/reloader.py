@@ -19,6 +19,7 @@ from bot.core.live_settings import (
     LongestWaits,
 )
 from bot.people.audit_log import Act, AuditLog
+from bot.requests.rules import RuleTable
 from queueing.core.errors import BadModel, StoreError
 from queueing.core.ports import Clock
 
@@ -35,6 +36,7 @@ class LiveConfig(LiveSettings):
         self.config = config
         self.access = config.access()
         self.styles: dict[str, Style] = {}
+        self.rules = RuleTable()
         self.take(config)
 
     def take(self, config: Config) -> None:
@@ -43,6 +45,7 @@ class LiveConfig(LiveSettings):
         self.access.adopt(config.access())
         self.styles.clear()
         self.styles.update({name: style.style() for name, style in config.styles.items()})
+        self.rules.take(config.rule_table())
         self._rooms.clear()
         self._rooms.update({name: room.settings() for name, room in config.rooms.items()})
         self.defaults = Defaults(**config.defaults.model_dump())

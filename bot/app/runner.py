@@ -10,7 +10,6 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, null
 from dataclasses import dataclass
 from functools import partial
 
-from bot.api.runs.runs import PLATFORM
 from bot.app import control_socket, heartbeat
 from bot.app import reloader as reloading
 from bot.app.app import App
@@ -28,6 +27,7 @@ from bot.app.setup import GRACE_S, MIGRATIONS, BotSetup
 from bot.app.supervisor import beside
 from bot.config.config import Config
 from bot.config.loader import ConfigError
+from bot.people.api_keys import PLATFORM
 from bot.platforms.registry import import_libraries
 from queueing.core.errors import StoreError
 from queueing.core.leases import ServerLook

@@ -328,6 +328,10 @@ def _named_models(config: Config) -> Iterator[tuple[str, str, str | None, str]]:
         yield "style", style, settings.model, f"the model of style {style}"
     for model, options in config.models.items():
         yield "enhance", model, options.enhance, f"which improves prompts for {model}"
+    for index, rule in enumerate(config.rules):
+        named = (*(rule.models or ()), *rule.defaults.model_dump().values())
+        for name in named:
+            yield "rule", str(index), name, f"which rule {index} names"
 
 
 # ---------------------------------------------------------------- chats

@@ -12,7 +12,14 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import chain
 
-from bot.commands.call.context import Call, Context, offered, reply, unknown_command
+from bot.commands.call.context import (
+    Call,
+    Context,
+    made_by,
+    offered,
+    reply,
+    unknown_command,
+)
 from bot.commands.call.files import used_files
 from bot.commands.call.jobs import has_words
 from bot.commands.call.parser import Args, check, options, parse, usage
@@ -20,6 +27,7 @@ from bot.commands.make import ask
 from bot.commands.registry import HANDLERS, PANELS
 from bot.core.answers import Answer, Reply
 from bot.core.arrivals import Arrival, Arrivals
+from bot.core.asker import Asker
 from bot.core.attachments import SPOKEN, AttachmentKind
 from bot.core.command import Command, Param, ParamKind
 from bot.core.content import Content, Part
@@ -30,6 +38,7 @@ from bot.delivery.presenter import Presenter
 from bot.people.people import LanguageTold, Person
 from bot.requests.limits import ban_of
 from bot.requests.options import SIZES
+from bot.requests.rules import EVERYTHING, Rule, allows_kind, kind_refused
 from bot.texts.catalogue import language_of, names_of, plain, say, word
 from bot.texts.refusals import sentence
 from queueing.core.constructors import altering
@@ -136,14 +145,16 @@ class Dispatcher:
             self._presenter.answer(invocation, answer)
             return
         self._presenter.remember_call(invocation)
+        context = self._context_of(invocation)
         try:
             invocation = meant(await self._completed(invocation), self._typed, self._is_model)
             invocation = self._without_alias(invocation)
             person = await self._caller(invocation.user)
             language = person.language or language
-            answer = await self._answer(invocation, person, language)
+            await self._remember_rights(invocation)
+            answer = await self._answer(context, invocation, person, language)
         except Refused as refused:
-            refusal = refusal_of(refused, tuple(self._context.catalog.models))
+            refusal = refusal_of(refused, tuple(context.catalog.models))
             if refusal.kind is RefusalKind.NOT_ACCEPTING:
                 log.info("refused: %s", refused)
             answer = self._refusal(refusal, language, invocation)
@@ -161,6 +172,22 @@ class Dispatcher:
             log.exception("call %s of %s failed", invocation.key, invocation.user)
             answer = _words(language, "refused.internal")
         self._presenter.answer(invocation, answer)
+
+    def _context_of(self, invocation: Invocation) -> Context:
+        """Return the context of a call. Admin commands concern all models."""
+        command = self._by_name.get(invocation.command)
+        if command is not None and command.admin:
+            return self._context.under(EVERYTHING)
+        return self._context.under(self._context.admission.rules.of(invocation.asker))
+
+    async def _remember_rights(self, invocation: Invocation) -> None:
+        """Store the caller's rights in this place, which their API keys carry."""
+        carried, access = self._context.carried, self._context.access
+        if carried is None or not invocation.group:
+            return
+        place = f"{invocation.platform}:{invocation.places[-1]}"
+        rights = access.counting(invocation.rights)
+        await carried.note(invocation.user, place, rights, self._context.clock.now())
 
     def _without_alias(self, invocation: Invocation) -> Invocation:
         command = self._by_name.get(invocation.command)
@@ -216,24 +243,26 @@ class Dispatcher:
         text = f"{prompt.job_id} {invocation.text}"
         return replace(invocation, command=prompt.command, text=text, quoted="")
 
-    async def _answer(self, invocation: Invocation, person: Person, language: str) -> Answer:
+    async def _answer(
+        self, context: Context, invocation: Invocation, person: Person, language: str
+    ) -> Answer:
         album, earlier = invocation.album, None
         if album is not None:
             earlier = await self._context.queue.jobs.find(invocation.key)
             if earlier is None and not album.asks:
                 return None
-        command = self._allowed(invocation, person)
+        command = self._allowed(context.admission.rule, invocation, person)
         files = used_files(command, invocation, language, joins=earlier is not None)
         if files is not invocation.files:
             invocation = replace(invocation, files=files)
         if earlier is not None:
             call = Call(invocation=invocation, args={}, person=person, language=language)
-            return await ask.join_late(self._context, call, earlier)
+            return await ask.join_late(context, call, earlier)
         if album is not None:
             ask.refuse_incomplete(album)
         args = self._args(command, invocation)
         call = Call(invocation=invocation, args=args, person=person, language=language)
-        return await HANDLERS[command.name](self._context, call)
+        return await HANDLERS[command.name](context, call)
 
     def _refusal(self, refusal: Refusal, language: str, invocation: Invocation) -> Reply:
         """Return the answer to a refused call, with a hint about what would have worked."""
@@ -245,7 +274,7 @@ class Dispatcher:
             body = (_with_usage(plain(body), command, language),)
         return Reply(content=Content(body=body, refused=True))
 
-    def _allowed(self, invocation: Invocation, person: Person) -> Command:
+    def _allowed(self, rule: Rule, invocation: Invocation, person: Person) -> Command:
         """Return the called command. Raises `Declined`."""
         if not self._context.access.lets_in(invocation.platform, invocation.places):
             raise Declined(Refusal(RefusalKind.CHAT_NOT_ALLOWED, chat=invocation.places[-1]))
@@ -260,6 +289,8 @@ class Dispatcher:
             raise unknown_command(invocation.command, offered(self.commands, admin=admin))
         if command.admin and not admin:
             raise Declined(Refusal(RefusalKind.ADMINS_ONLY, command=command.name))
+        if (able := made_by(command)) and not any(allows_kind(rule, each) for each in able):
+            raise Declined(kind_refused(able[0]))
         return command
 
     def _args(self, command: Command, invocation: Invocation) -> Args:
@@ -268,36 +299,38 @@ class Dispatcher:
         return parse(command, invocation.text, self._is_model)
 
     def _is_model(self, name: str) -> bool:
-        return self._context.catalog.is_meant(name)
+        return self._context.queue.models.offer.catalog.is_meant(name)
 
     async def panel(self, invocation: Invocation) -> Panel:
         """Return the data of a command for a panel. Raises `Declined` or `QueueError`."""
+        context = self._context_of(invocation)
         person = await self._caller(invocation.user)
         language = person.language or language_of(invocation.language)
-        command = self._allowed(invocation, person)
+        command = self._allowed(context.admission.rule, invocation, person)
         args = check(command, invocation.options)
         call = Call(invocation=invocation, args=args, person=person, language=language)
-        return await PANELS[command.name](self._context, call)
+        return await PANELS[command.name](context, call)
 
-    def suggest(self, param: Param, typed: str, user: str) -> Sequence[str]:
+    def suggest(self, param: Param, typed: str, asker: Asker) -> Sequence[str]:
         """Return up to 25 values for a parameter from memory, those with the typed prefix first."""
-        values = self._values(param, user)
+        values = self._values(param, asker)
         start = typed.casefold()
         fitting = [value for value in values if start in value.casefold()]
         fitting.sort(key=lambda value: not value.casefold().startswith(start))
         return fitting[:_SUGGESTED]
 
-    def _values(self, param: Param, user: str) -> Sequence[str]:
-        catalog = self._context.catalog
+    def _values(self, param: Param, asker: Asker) -> Sequence[str]:
+        catalog = self._context.queue.models.offer.catalog
         match param.kind:
             case ParamKind.MODEL:
-                able = (catalog.able(each) for each in param.able)
-                names = chain.from_iterable(able) if param.able else catalog.models
-                return tuple(dict.fromkeys(names))
+                mine = self._context.admission.of(asker).catalog
+                able = chain.from_iterable(map(mine.able, param.able))
+                # Only admin commands need no ability.
+                return tuple(dict.fromkeys(able)) if param.able else tuple(catalog.models)
             case ParamKind.HOST:
                 return catalog.host_names
             case ParamKind.JOB:
-                return (*self._presenter.open_jobs_of(user), *param.choices)
+                return (*self._presenter.open_jobs_of(asker.user), *param.choices)
             case ParamKind.SIZE:
                 return (*SIZES, *param.choices)
             case ParamKind.STYLE:

@@ -13,6 +13,7 @@ from bot.core.answers import Answer, Task
 from bot.core.command import Command
 from bot.core.content import Content
 from bot.core.panels import Panel
+from bot.requests.rules import EVERYTHING
 
 Handler = Callable[[Context, Call], Awaitable[Answer]]
 
@@ -85,4 +86,6 @@ _WORK: Mapping[str, Callable[[Context, Task], Awaitable[Content]]] = {
 
 async def work(context: Context, task: Task) -> Content:
     """Run the part of a command that outlives its call. It may run again after a restart."""
-    return await _WORK[task.command](context, task)
+    asker = task.asker
+    rule = EVERYTHING if asker is None else context.admission.rules.of(asker)
+    return await _WORK[task.command](context.under(rule), task)

@@ -80,6 +80,10 @@ class TelegramConfig(ChatConfig):
                 example="telegram:group-admins@-1001234567890",
             ),
         ),
+        members=IdForm(
+            pattern=r"telegram:group-members@-[1-9][0-9]{0,19}",
+            example="telegram:group-members@-1001234567890",
+        ),
         shared=IdForm(
             pattern=r"telegram:anonymous-?[1-9][0-9]{0,19}", example="telegram:anonymous-1001"
         ),

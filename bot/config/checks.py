@@ -22,6 +22,7 @@ from bot.config.host_checks import (
 )
 from bot.config.hosts import BackendConfig
 from bot.config.people_checks import people_problems, people_warnings
+from bot.config.rule_checks import room_problems, rule_problems
 from bot.config.sections import ModelConfig
 from bot.config.values import Section
 from bot.config.yaml_reader import ConfigProblem, Path, no_setting
@@ -68,7 +69,10 @@ def problems(config: Config) -> list[ConfigProblem]:
             *_default_problems(config, catalog),
             *_style_problems(config, catalog),
             *_enhance_problems(catalog),
+            *rule_problems(config, catalog),
         ]
+    else:
+        found.extend(rule_problems(config, None))
     return [*found, *twins_of_addresses(config), *_chat_problems(config)]
 
 
@@ -334,7 +338,8 @@ def _chat_problems(config: Config) -> Iterator[ConfigProblem]:
     if web and not web.token and (setting := web.opened_by()):
         text = "opens the page to other machines: set chats.web.token as well"
         yield ConfigProblem(path=("chats", "web", setting), text=text)
-    yield from _room_problems(config)
+    rooms: dict[Path, str] = {("rooms", room): room for room in config.rooms if room != "*"}
+    yield from room_problems(config.chats.naming(), rooms, 'a platform, or "*" for all')
     yield from people_problems(config)
     usual = config.limits.limits()
     groups: dict[Path, PersonLimits] = {("limits",): usual}
@@ -347,14 +352,3 @@ def _chat_problems(config: Config) -> Iterator[ConfigProblem]:
                 f"{limits.queued_per_person} is more than open_per_person; set it to {most} or less"
             )
             yield ConfigProblem(path=(*path, "queued_per_person"), text=text)
-
-
-def _room_problems(config: Config) -> Iterator[ConfigProblem]:
-    for key in config.rooms:
-        platform, colon, chat = key.partition(":")
-        if key != "*" and (platform not in config.chats.naming() or (colon and not chat)):
-            text = 'must be a chat such as "telegram:-100123", a platform, or "*" for all'
-            yield ConfigProblem(path=("rooms", key), text=text)
-        elif colon and (form := config.chats.naming()[platform].place) and not form.fits(key):
-            text = f"must be a chat's id, such as {form.example}, and not its name"
-            yield ConfigProblem(path=("rooms", key), text=text)

@@ -14,6 +14,7 @@ from backends.registry import KINDS, connect
 from bot.config.chats import ChatsConfig, RoomConfig, StyleConfig
 from bot.config.forms import ENVIRONMENT, Proxy
 from bot.config.hosts import BackendConfig, HostConfig, Zone
+from bot.config.rules import RuleConfig
 from bot.config.sections import (
     ApiConfig,
     ClusterConfig,
@@ -30,6 +31,7 @@ from bot.config.sections import (
 )
 from bot.config.values import DatabasePlace, DatabaseServer, Name, Section, person
 from bot.people.access import Access
+from bot.requests.rules import Rule
 from queueing.core.catalog import Catalog
 from queueing.core.errors import BadModel
 from queueing.core.quiet_hours import QuietHours
@@ -65,6 +67,7 @@ class Config(Section):
     chats: ChatsConfig = ChatsConfig()
     api: ApiConfig | None = None
     rooms: dict[str, RoomConfig] = Field(default_factory=dict)
+    rules: tuple[RuleConfig, ...] = ()
     styles: dict[Name, StyleConfig] = Field(default_factory=dict)
     admins: tuple[Annotated[str, BeforeValidator(person)], ...] = ()
     limits: LimitsConfig = LimitsConfig()
@@ -130,7 +133,14 @@ class Config(Section):
         roles = [role.role(name, usual) for name, role in self.roles.items()]
         allowed, needed = self.chats.given("allow"), self.chats.given("allow_roles")
         zone = None if self.timezone is None else ZoneInfo(self.timezone)
-        return Access(self.admins, usual, roles, allowed, needed, zone=zone)
+        named = [name for rule in self.rule_table() for name in rule.who]
+        return Access(self.admins, usual, roles, allowed, needed, named=named, zone=zone)
+
+    def rule_table(self) -> tuple[Rule, ...]:
+        """Return the rules in order."""
+        usual = self.limits.limits()
+        members = {name: role.role(name, usual).members for name, role in self.roles.items()}
+        return tuple(rule.rule(members) for rule in self.rules)
 
     def discovering(self) -> frozenset[str]:
         """Return the backends that offer all models on their server."""

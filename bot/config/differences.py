@@ -14,7 +14,7 @@ from typing import TypeVar
 from pydantic import BaseModel, SecretStr
 
 from bot.config.config import Config
-from bot.config.sections import WORKFLOWS, RoleConfig
+from bot.config.sections import WORKFLOWS, OwnLimitsConfig
 from bot.config.values import WorkflowFile
 
 OWN: Sequence[tuple[str, ...]] = (
@@ -123,6 +123,8 @@ def _settings(value: object, place: Place, usual: object = None) -> Iterator[tup
                 yield place, GROUP
             for name, inner in value.items():
                 yield from _settings(inner, (*place, str(name)))
+        case tuple() if value and isinstance(value[0], BaseModel):
+            yield place, list(map(_as_written, value))
         case WorkflowFile():  # the file's path differs between machines
             yield place, [PurePath(value).name, value.digest]
         case str() if place[-1] in WORKFLOWS:
@@ -131,9 +133,13 @@ def _settings(value: object, place: Place, usual: object = None) -> Iterator[tup
             yield place, value
 
 
+def _as_written(section: BaseModel) -> Mapping[str, object]:
+    return section.model_dump(mode="json", exclude_unset=True)
+
+
 def _is_no_limit(section: BaseModel, name: str) -> bool:
     """Return whether a role explicitly has no limit, instead of inheriting one."""
-    of_role = isinstance(section, RoleConfig) and name in section.model_fields_set
+    of_role = isinstance(section, OwnLimitsConfig) and name in section.model_fields_set
     return of_role and getattr(section, name) is None
 
 
@@ -177,6 +183,7 @@ APPLIED: frozenset[Place] = frozenset(
         ("retention", "days"),
         ("retention", "history"),
         ("rooms",),
+        ("rules",),
         ("styles",),
         ("defaults",),
         ("conversation",),

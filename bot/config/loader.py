@@ -206,6 +206,9 @@ def settings_at(path: config_yaml.Path) -> frozenset[str]:
     schema = _schema()
     group: Mapping[str, Any] = schema
     for part in path:
+        if isinstance(part, int):
+            group = _resolved(group.get("items", {}), schema)
+            continue
         named: Mapping[str, Any] = next(iter(group.get("patternProperties", {}).values()), {})
         group = _resolved(group.get("properties", {}).get(part, named), schema)
     return frozenset(group.get("properties", {}))

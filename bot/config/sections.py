@@ -3,6 +3,7 @@
 Each group is validated by itself; `bot.config.checks` validates how they fit together.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -177,11 +178,9 @@ class LimitsConfig(Section):
         return PersonLimits(**self.model_dump(exclude={"busy_after_s", "files_per_hour_mb"}))
 
 
-class RoleConfig(Section):
-    """People with their own limits. Settings left out are inherited from `limits`."""
+class OwnLimitsConfig(Section):
+    """Limits of some people. Settings left out are inherited."""
 
-    members: tuple[Annotated[str, BeforeValidator(person)], ...] = ()
-    discord_roles: tuple[RoleId, ...] = ()
     open_per_person: Whole | None = None
     queued_per_person: Whole | None = None
     embeddings_open: Whole | None = None
@@ -189,14 +188,24 @@ class RoleConfig(Section):
     gpu_seconds_per_day: Limit = None
     lane: LaneName | None = None
 
+    def given(self) -> Mapping[str, Any]:
+        """Return the limits that are set, None for no limit."""
+        return self.model_dump(include=self.model_fields_set & OwnLimitsConfig.model_fields.keys())
+
+
+class RoleConfig(OwnLimitsConfig):
+    """People with their own limits. Settings left out are inherited from `limits`."""
+
+    members: tuple[Annotated[str, BeforeValidator(person)], ...] = ()
+    discord_roles: tuple[RoleId, ...] = ()
+
     def role(self, name: str, usual: PersonLimits) -> Role:
         """Return the role. `usual` are the limits it inherits."""
-        own = self.model_dump(include=self.model_fields_set - {"members", "discord_roles"})
         # The role @everyone has the server's id, and arrives as membership.
         roles = (f"discord-{kind}:{id_}" for id_ in self.discord_roles for kind in _HELD)
         return Role(
             name=name,
-            limits=replace(usual, **own),
+            limits=replace(usual, **self.given()),
             members=frozenset({*self.members, *roles}),
         )
 

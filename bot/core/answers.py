@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+from bot.core.asker import Asker
 from bot.core.content import Content, Form
 from bot.core.origin import Origin
 from bot.core.platform import MessageRef
@@ -17,6 +18,7 @@ class Task(Record):
     language: str
     model: str | None = None
     host: str | None = None
+    asker: Asker | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

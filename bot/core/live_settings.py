@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from bot.core.asker import rooms_of
+
 BUSY_AFTER_S = 600.0
 IDLE_S = 1800.0
 DAYS = 7
@@ -49,7 +51,7 @@ class ChatSettingsTable:
         """Return the settings of the first of these places that has any; see `places_of`."""
         if not self.by_key:
             return _NONE
-        keys = (*(f"{platform}:{place}" for place in places), platform, "*")
+        keys = (*rooms_of(platform, places), "*")
         return next((self.by_key[key] for key in keys if key in self.by_key), _NONE)
 
 

@@ -1,9 +1,11 @@
 """Where a job came from, and everything its messages need about the caller. Stored with the job."""
 
+from collections.abc import Iterable
 from functools import lru_cache
 
 from pydantic import ValidationError
 
+from bot.core.asker import Asker, rooms_of
 from bot.core.live_settings import places_of
 from bot.core.platform import Invocation, MessageRef
 from queueing.core.requests import Record
@@ -53,6 +55,9 @@ class Origin(Record):
     may_be_cut: bool = False  # the person's app may have cut the text, and the rest is withheld
     same_again: bool = False  # repeats a request, and the model takes no seed to vary it by
     unused: tuple[str, ...] = ()  # the parameters in its prompt that have no effect
+    rights: tuple[
+        str, ...
+    ] = ()  # of the person in that call, as far as the configuration names them
 
     @classmethod
     def of(
@@ -65,6 +70,7 @@ class Origin(Record):
         cut: tuple[str, ...] = (),
         same_again: bool = False,
         unused: tuple[str, ...] = (),
+        rights: Iterable[str] = (),
     ) -> "Origin":
         """Return the origin of a job requested by this call."""
         return cls(
@@ -85,12 +91,19 @@ class Origin(Record):
             may_be_cut=call.may_be_cut,
             same_again=same_again,
             unused=unused,
+            rights=tuple(sorted(rights)),
         )
 
     @property
     def places(self) -> tuple[str, ...]:
         """Return the ids by which a configuration may name the chat, the nearest first."""
         return places_of(self.chat, self.within)
+
+    @property
+    def asker(self) -> Asker:
+        """Return who asked, and where."""
+        rooms = rooms_of(self.platform, self.places)
+        return Asker(user=self.user, rooms=rooms, rights=frozenset(self.rights), group=self.group)
 
     @property
     def nonce(self) -> str:

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from backends.common.file_types import PLAYED
 from bot.core.arrivals import Arrival
+from bot.core.asker import Asker, rooms_of
 from bot.core.attachments import AttachmentKind
 from bot.core.command import Command, Param
 from bot.core.content import Body, Content, Form
@@ -311,6 +312,12 @@ class Invocation:
         """Return the ids by which a configuration may name the chat, the nearest first."""
         return places_of(self.chat, self.within)
 
+    @property
+    def asker(self) -> Asker:
+        """Return who calls, and where."""
+        rooms = rooms_of(self.platform, self.places)
+        return Asker(user=self.user, rooms=rooms, rights=self.rights, group=self.group)
+
 
 class CommandHandler(Protocol):
     """The entry point for calls, given to every platform."""
@@ -356,7 +363,7 @@ class CommandHandler(Protocol):
         The language is None when they reset it to that of their chats.
         """
 
-    def suggest(self, param: Param, typed: str, user: str) -> Sequence[str]:
+    def suggest(self, param: Param, typed: str, asker: Asker) -> Sequence[str]:
         """Return up to 25 values for a parameter, best first, from memory."""
 
 

@@ -72,6 +72,8 @@ _BEYOND_MODEL = ApiAnswer(code="beyond_model")
 _GPU_TIME = ApiAnswer(_TOO_OFTEN, "gpu_time_used_up", again_s=1.0)
 _NOT_ACCEPTING = ApiAnswer(_AWAY, "not_accepting")
 _NOT_CAPABLE = ApiAnswer(code="not_capable", param="model")
+_NO_ACCESS = ApiAnswer(HTTPStatus.FORBIDDEN, "model_not_allowed", param="model")
+_NOT_ALLOWED = ApiAnswer(HTTPStatus.FORBIDDEN, "not_allowed")
 _NO_SERVER = ApiAnswer(_AWAY, "no_server")
 _NOT_LOADABLE = ApiAnswer(_AWAY, "no_server", again_s=1.0)
 _QUEUE_FULL = ApiAnswer(_TOO_OFTEN, "queue_full", again_s=_SOON_S)
@@ -89,6 +91,16 @@ class RefusalKind(Enum):
     CHAT_CLOSED = Row("refused.chat_closed", {"rights": str})
     BANNED = Row("refused.banned", {"reason": str}, api=_BANNED)
     BANNED_UNTIL = Row("refused.banned_until", {"reason": str, "moment": Moment}, api=_BANNED)
+    MODEL_NOT_ALLOWED = Row("refused.rule_model", _MODEL, api=_NO_ACCESS)
+    MODEL_NOT_ALLOWED_OTHERS = Row(
+        "refused.rule_model_others", {"model": str, "names": str}, api=_NO_ACCESS
+    )
+    KIND_NOT_ALLOWED = Row("refused.rule_kind", {"what": Phrase}, api=_NOT_ALLOWED)
+    LORA_NOT_ALLOWED = Row("refused.rule_lora", {"name": str}, api=_NOT_ALLOWED)
+    TOO_MUCH = Row(
+        "refused.rule_most", {"asked": str, "most": str, "unit": Phrase}, api=_NOT_ALLOWED
+    )
+    PRIVATE_ONLY = Row("refused.rule_private")
     UNWANTED_WORD = Row("refused.word", {"word": str})
     UNKNOWN_COMMAND = Row("refused.unknown_command", {"command": str, "hint": Phrase})
     ADMINS_ONLY = Row("refused.admin_only", {"command": str})

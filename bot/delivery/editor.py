@@ -195,8 +195,8 @@ class Editor:
         if wait_s <= self._live.busy_after_s:
             return ()
         snapshot, catalog = self._status.snapshot(), self._models.offer.catalog
-        language = message.origin.language
-        return busy_queue(message.job.model, wait_s, snapshot, catalog, language)
+        mine, language = self._renderer.offered(message.origin), message.origin.language
+        return busy_queue(message.job.model, wait_s, snapshot, catalog, language, offered=mine)
 
     async def _show(
         self,

@@ -29,6 +29,7 @@ from bot.delivery.status_message import StatusMessage
 from bot.delivery.tasks import TaskRunner
 from bot.monitoring.delivery_meter import DeliveryMeter, Unmeasured
 from bot.requests import recordings
+from bot.requests.rules import RuleTable
 from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import StoreError
 from queueing.core.events import (
@@ -109,6 +110,7 @@ class Presenter:
         originals: OriginalHints | None = None,
         readings: SpokenAnswers | None = None,
         meter: DeliveryMeter | None = None,
+        rules: RuleTable | None = None,
     ) -> None:
         self._deliveries = queue.deliveries
         self._jobs = queue.jobs
@@ -122,6 +124,7 @@ class Presenter:
             queue.models,
             live.chat_settings,
             originals or OriginalHints(),
+            rules or RuleTable(),
         )
         extra_messages = FollowUps(records, clock)
         self._inquiry = StandingReader(queue.status)

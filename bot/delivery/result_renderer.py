@@ -31,11 +31,13 @@ from bot.delivery.spoken_answers import SpokenAnswer
 from bot.people.links import Links
 from bot.requests import images, recordings
 from bot.requests.images import dimensions
+from bot.requests.rules import RuleTable, offered
 from bot.texts import status
 from bot.texts.catalogue import join, say
 from bot.texts.paging import answer_pages, is_long, length
 from bot.texts.refusals import told
 from bot.texts.results import UNKNOWN, Measures, abilities_of
+from queueing.core.catalog import Catalog
 from queueing.core.errors import Problem
 from queueing.core.jobs import Job, JobState
 from queueing.core.requests import File, Output
@@ -157,7 +159,9 @@ class ResultRenderer:
         models: ModelReader,
         chat_settings: ChatSettingsTable,
         originals: OriginalHints | None = None,
+        rules: RuleTable | None = None,
     ) -> None:
+        self._rules = rules or RuleTable()
         self._outputs = outputs
         self._models = models
         self._chat_settings = chat_settings
@@ -188,7 +192,7 @@ class ResultRenderer:
         aloud = await _fitting(aloud, limits, language)
         cut, same = status.incomplete(origin, language), status.same_again(origin, language)
         notes = _in_lines(cut, same, aloud.note)
-        rendered = await self._whole(job, language, limits, written, hint=hint, notes=notes)
+        rendered = await self._whole(job, origin, limits, written, hint=hint, notes=notes)
         if aloud.sound:
             rendered = replace(
                 rendered, rest=(*rendered.rest, Content(files=aloud.sound, voice=True))
@@ -212,13 +216,14 @@ class ResultRenderer:
     async def _whole(
         self,
         job: Job,
-        language: str,
+        origin: Origin,
         limits: ChatLimits,
         written: str,
         *,
         hint: Body,
         notes: Body,
     ) -> RenderedResult:
+        language = origin.language
         match job.state:
             case JobState.FAILED:
                 broken = status.failed(job, language, written)
@@ -230,18 +235,19 @@ class ResultRenderer:
         if output is None:
             body = say(language, "status.gone", job=job.id)
             return RenderedResult(content=Content(body=body))
-        return await self._render_output(job, output, language, limits, hint=hint, notes=notes)
+        return await self._render_output(job, output, origin, limits, hint=hint, notes=notes)
 
     async def _render_output(
         self,
         job: Job,
         output: Output,
-        language: str,
+        origin: Origin,
         limits: ChatLimits,
         *,
         hint: Body,
         notes: Body,
     ) -> RenderedResult:
+        language = origin.language
         files, note = await self._fit_files(job, output.files, limits, language)
         missing = _missing(output, language)
         note = _in_lines(note, (missing,) if missing else (), notes)
@@ -254,7 +260,7 @@ class ResultRenderer:
             language,
             files=files[: limits.files_per_edit],
             abilities=replace(
-                abilities_of(job.model, self._models.offer.catalog), copy=limits.direct is not None
+                abilities_of(job.model, self.offered(origin)), copy=limits.direct is not None
             ),
             measures=measures,
             note=note,
@@ -320,12 +326,17 @@ class ResultRenderer:
         body = (next(answer_pages(text, room, limits)), "\n", *cut, *facts)
         return replace(content, body=body, files=(*content.files, whole)), []
 
+    def offered(self, origin: Origin) -> Catalog:
+        """Return the models that the person at an origin may use there."""
+        return offered(self._models.offer.catalog, self._rules.of(origin.asker))
+
     def hidden(self, job: Job, origin: Origin, content: Content) -> Content:
-        """Mark images and videos as spoilers if the operator enabled that for the chat."""
+        """Mark images and videos as spoilers if the operator wants that for the chat or person."""
         if not content.files or not job.request.is_seen:
             return content
         settings = self._chat_settings.of(origin.platform, origin.places)
-        return replace(content, spoiler=True) if settings.spoiler else content
+        hides = settings.spoiler or self._rules.of(origin.asker).spoiler
+        return replace(content, spoiler=True) if hides else content
 
 
 async def measured(file: File) -> Measures:

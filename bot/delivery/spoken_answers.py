@@ -49,7 +49,7 @@ class SpokenAnswers:
             if not words:
                 return SpokenAnswer()
             person = await self._people.get(job.owner)
-            outcome = await self._admission.read_aloud(person, job, words)
+            outcome = await self._admission.of_job(job).read_aloud(person, job, words)
             if not isinstance(outcome, Job):
                 return SpokenAnswer(note=_refused(outcome, origin.language))
             made = outcome

@@ -5,7 +5,7 @@ need the configured one, so that they agree on when a day begins.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import NamedTuple, TypeVar
 
@@ -32,6 +32,9 @@ class PersonLimits:
     per_hour: int | None = None
     gpu_seconds_per_day: float | None = None
     lane: str = "normal"
+
+
+_NONE_RULED: Mapping[str, int | float | str | None] = {}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,16 +66,19 @@ class Access:
         allowed: Mapping[str, Collection[str]] | None = None,
         allowed_roles: Mapping[str, Collection[str]] | None = None,
         *,
+        named: Collection[str] = (),
         zone: tzinfo | None = None,
     ) -> None:
         """Create from the operator's settings.
 
         `admins` are users and rights. `allowed` lists the chats of each platform from which calls
-        are accepted. `allowed_roles` lists rights of which a caller needs one. Days and times of
-        day are in `zone`, or in the machine's zone if None.
+        are accepted. `allowed_roles` lists rights of which a caller needs one. `named` are further
+        people and rights that settings depend on. Days and times of day are in `zone`, or in the
+        machine's zone if None.
         """
         self.zone = zone
         self._admins = frozenset(admins)
+        self._others = frozenset(named)
         self._limits = limits
         self._roles = tuple(roles)
         self._allowed = {name: frozenset(chats) for name, chats in (allowed or {}).items() if chats}
@@ -81,7 +87,7 @@ class Access:
 
     def adopt(self, other: "Access") -> None:
         """Replace all settings by those of another instance."""
-        for name in ("_admins", "_limits", "_roles", "_allowed", "_needed", "zone"):
+        for name in ("_admins", "_limits", "_roles", "_allowed", "_needed", "_others", "zone"):
             setattr(self, name, getattr(other, name))
 
     def lets_in(self, platform: str, places: Collection[str]) -> bool:
@@ -121,22 +127,37 @@ class Access:
 
     def places_of(self, right: str) -> frozenset[str]:
         """Return the places where a right ("telegram:group-admins") applies."""
-        members = (role.members for role in self._roles)
-        named = self._admins.union(*self._needed.values(), *members)
-        split = (name.partition("@") for name in named)
+        split = (name.partition("@") for name in self._named())
         return frozenset(place for name, _, place in split if name == right and place)
+
+    def counting(self, rights: Collection[str]) -> frozenset[str]:
+        """Return those of a person's rights on which a setting depends."""
+        return self._named().intersection(rights)
+
+    def _named(self) -> frozenset[str]:
+        members = (role.members for role in self._roles)
+        return self._admins.union(self._others, *self._needed.values(), *members)
 
     def may_touch(self, user: str, job: Job, rights: Collection[str] = ()) -> bool:
         """Return whether a person may cancel, repeat or see a job."""
         return user == job.owner or self.is_admin(user, rights)
 
-    def limits_of(self, person: Person, rights: Collection[str]) -> PersonLimits:
-        """Return a person's limits: those of the first matching role, with changes by admins."""
+    def limits_of(
+        self,
+        person: Person,
+        rights: Collection[str],
+        ruled: Mapping[str, int | float | str | None] = _NONE_RULED,
+    ) -> PersonLimits:
+        """Return a person's limits: those of the first matching role, with changes by admins.
+
+        `ruled` are the limits that the rule for a call sets, which replace those of the role.
+        """
         limits = self._limits
         for role in self._roles:
             if person.user in role.members or not role.members.isdisjoint(rights):
                 limits = role.limits
                 break
+        limits = replace(limits, **ruled) if ruled else limits  # type: ignore[arg-type]
         return PersonLimits(
             open_per_person=limits.open_per_person if person.max_open is None else person.max_open,
             queued_per_person=limits.queued_per_person,

@@ -13,6 +13,7 @@ from queueing.store.sql.database import Connection, Database
 USED_EVERY_S = 60.0  # the precision of `used_at`, so that not every call writes
 
 
+PLATFORM = "api"
 PREFIX = "ush_"
 SERVICE = "service:"
 """Prefix of the ids of services, which are people with their own limits."""
@@ -21,6 +22,8 @@ _FORM = re.compile(r"ush_[A-Za-z0-9_-]{43}", re.ASCII)
 MOST_KEYS = 20  # per person
 LOCAL = "api:local"
 """The person of calls without a key, if keys are not required."""
+KEY = IdForm(pattern=r"api:[^\n]{0,40}@[a-z]+:[A-Za-z0-9-]{1,64}", example="api:laptop@telegram:42")
+"""The form of a key's name: its label and its person, who chose the label."""
 NAMING: Mapping[str, NameForms] = {
     "service": NameForms(
         person=IdForm(
@@ -28,7 +31,7 @@ NAMING: Mapping[str, NameForms] = {
             example="service:n8n",
         )
     ),
-    "api": NameForms(person=IdForm(pattern=LOCAL, example=LOCAL)),
+    PLATFORM: NameForms(person=IdForm(pattern=LOCAL, example=LOCAL), rights=(KEY,), place=KEY),
 }
 """Forms of the names of API users. The people of a service are named after the service."""
 
@@ -56,6 +59,11 @@ class ApiKey:
     def is_expired(self, now: float) -> bool:
         """Return whether the key has expired."""
         return self.expires_at is not None and now >= self.expires_at
+
+    @property
+    def room(self) -> str:
+        """The key's name in the operator's settings, where it is a room and a right."""
+        return f"{PLATFORM}:{self.name}@{self.user}"
 
     @property
     def is_service(self) -> bool:

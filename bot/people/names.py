@@ -24,12 +24,14 @@ class NameForms:
     """The names of one platform: of people ("telegram:42") and of rights.
 
     A right always includes the place where it applies, because anyone is an admin of a server or
-    group that they created. `shared` are names under which several people appear. They can be
+    group that they created. `members` is the form of a right that everybody in a place has, which
+    counts only in rules. `shared` are names under which several people appear. They can be
     banned, but can never be admins. `place` is the form of its chats, if they have ids of one form.
     """
 
     person: IdForm
     rights: tuple[IdForm, ...] = ()
+    members: IdForm | None = None
     shared: IdForm | None = None
     place: IdForm | None = None
 
@@ -46,6 +48,11 @@ class NameForms:
     def is_right(self, name: str) -> bool:
         """Return whether a name is a right."""
         return any(form.fits(name) for form in self.rights)
+
+    def is_ruled(self, name: str) -> bool:
+        """Return whether a rule can be about this name."""
+        member = self.members is not None and self.members.fits(name)
+        return member or self.is_user(name) or self.is_right(name)
 
     def examples(self, *, people: bool) -> str:
         """Return examples of valid names, to show when a name is invalid."""

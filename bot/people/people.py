@@ -113,6 +113,7 @@ class People:
             connection.execute(sql.FORGET_CHOICES, (user,))
             connection.execute(sql.DELETE_EMPTY_PERSON, (user,))
             connection.execute(sql.DELETE_UPLOADS_OF, (user,))
+            connection.execute(sql.DELETE_RIGHTS_OF, (user,))
 
         await self._database.write(change)
         self._notify(user, None)

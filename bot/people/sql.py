@@ -81,6 +81,14 @@ DROP_EXPIRED_KEYS = 'DELETE FROM api_keys WHERE "user" = ? AND expires_at <= ?'
 REVOKE_KEY = 'DELETE FROM api_keys WHERE id = ? AND "user" = ?'
 REVOKE_KEYS_OF = 'DELETE FROM api_keys WHERE "user" = ?'
 
+# ---------------------------------------------------------------- rights that keys carry
+
+DROP_OLD_RIGHTS = "DELETE FROM carried_rights WHERE at <= ?"
+DROP_RIGHTS = 'DELETE FROM carried_rights WHERE "user" = ? AND place = ?'
+ADD_RIGHTS = 'INSERT INTO carried_rights ("user", place, rights, at) VALUES (?, ?, ?, ?)'
+RIGHTS_OF = 'SELECT rights FROM carried_rights WHERE "user" = ? AND at > ?'
+DELETE_RIGHTS_OF = 'DELETE FROM carried_rights WHERE "user" = ?'
+
 # ---------------------------------------------------------------- files sent ahead
 
 ADDING_UPLOADS = "uploads"

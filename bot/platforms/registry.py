@@ -7,6 +7,7 @@ part of the startup time.
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from backends.common.proxies import NO_PROXIES, Proxies
 from bot.config.chats import ChatsConfig
@@ -24,6 +25,7 @@ from bot.platforms.web.gallery_store import GalleryStore
 from bot.platforms.web.platform import Web
 from bot.platforms.web.protocol import ModelQueue
 from bot.requests.dictation import Dictation
+from bot.requests.rules import RuleTable
 from bot.texts.catalogue import describe
 from queueing.core.catalog import Catalog
 from queueing.core.ports import Clock
@@ -49,6 +51,7 @@ class PlatformParts:
     gallery: GalleryStore | None = None
     catalog: Callable[[], Catalog] | None = None
     operator: Callable[[], DashboardData] | None = None
+    rules: RuleTable | None = None
     choices: Choices | None = None
     dictation: Dictation | None = None
     live: LiveSettings | None = None
@@ -84,7 +87,7 @@ def _telegram(chats: ChatsConfig, parts: PlatformParts) -> ChatPlatform | None:
         base_url=f"{api_url}/bot" if api_url else None,
         base_file_url=f"{api_url}/file/bot" if api_url else None,
         admins=parts.access.admin_ids("telegram"),
-        groups=parts.access.places_of("telegram:group-admins"),
+        groups=partial(parts.access.places_of, "telegram:group-admins"),
         describe=describe,
         lease=parts.lease,
         proxies=parts.proxies,
@@ -111,6 +114,7 @@ def _web(chats: ChatsConfig, parts: PlatformParts) -> ChatPlatform | None:
         results=parts.results,
         gallery=parts.gallery,
         catalog=parts.catalog,
+        rules=parts.rules,
         operator=parts.operator() if parts.operator is not None else None,
         choices=parts.choices,
         dictation=parts.dictation,

@@ -7,8 +7,9 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
+from bot.core.asker import Asker
 from bot.core.live_settings import LiveSettings
-from bot.core.origin import Origin
+from bot.core.origin import Origin, origin_in
 from bot.core.queue import JobReader, JobSubmitter, ModelReader
 from bot.core.refusals import Declined, Refusal, RefusalKind, refusal_of
 from bot.people.people import Person
@@ -29,9 +30,21 @@ from bot.requests.images import require_upscalable
 from bot.requests.limits import RequestLimits, SubmissionDetails
 from bot.requests.model_choice import model_of_conversation, model_of_style, usual_model
 from bot.requests.options import Style
+from bot.requests.rules import (
+    EVERYTHING,
+    NOTHING,
+    Rule,
+    RuleTable,
+    kind_refused,
+    offered,
+    require_kind,
+    require_model,
+)
+from queueing.core.catalog import Catalog
 from queueing.core.errors import Refused
 from queueing.core.jobs import Job, JobState, NewJob, SubmitLimits
 from queueing.core.requests import Capability, Chat, ChatMessage, File, Request, TextToImage
+from queueing.core.specs import ModelSpec
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +82,10 @@ class _Chosen:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AdmissionService:
-    """Accepts requests for people. The operator's `styles` may change."""
+    """Accepts requests for people. The operator's `styles` and `rules` may change.
+
+    It accepts nothing until a `rule` is decided: see `of`.
+    """
 
     submitter: JobSubmitter
     jobs: JobReader
@@ -77,6 +93,25 @@ class AdmissionService:
     limits: RequestLimits
     styles: Mapping[str, Style] = field(default_factory=dict)
     live: LiveSettings = field(default_factory=LiveSettings)
+    rules: RuleTable = field(default_factory=RuleTable)
+    rule: Rule = NOTHING
+
+    def of(self, asker: Asker) -> "AdmissionService":
+        """Return the service for a person in a room, which allows what their rule allows."""
+        return self.under(self.rules.of(asker))
+
+    def under(self, rule: Rule) -> "AdmissionService":
+        """Return the service that allows what a rule allows."""
+        return replace(self, rule=rule)
+
+    @property
+    def catalog(self) -> Catalog:
+        """The models that the rule allows."""
+        return offered(self.models.offer.catalog, self.rule)
+
+    def require(self, named: str, able: Capability) -> ModelSpec:
+        """Return the model of that name or alias. Raises `Declined` and `Refused`."""
+        return require_model(self.models.offer.catalog, self.rule, named, able)
 
     async def draw(self, asking: SubmissionDetails, drawing: Creation) -> Job | Refusal:
         """Accept a request for an image, a video or music."""
@@ -140,6 +175,11 @@ class AdmissionService:
             lambda model: recordings.speech(question, words, model),
         )
 
+    def of_job(self, job: Job) -> "AdmissionService":
+        """Return the service for the person who asked for a job, in that room."""
+        origin = origin_in(job.reply_to)
+        return self.under(EVERYTHING) if origin is None else self.of(origin.asker)
+
     async def _made_for(
         self, key: str, person: Person, able: Capability, made: Callable[[str], NewJob]
     ) -> Job | Refusal:
@@ -154,7 +194,11 @@ class AdmissionService:
 
         Raises `Declined` if no model is able.
         """
-        return usual_model(self.models.offer.catalog, self.live.defaults, person, capability)
+        require_kind(self.rule, capability)
+        catalog = self.catalog
+        if not catalog.able(capability) and self.models.offer.catalog.able(capability):
+            raise Declined(kind_refused(capability))
+        return usual_model(catalog, (self.rule.defaults, self.live.defaults), person, capability)
 
     async def _answered(self, key: str | None, steps: Awaitable[Job]) -> Job | Refusal:
         """Return the outcome of accepting a request.
@@ -166,7 +210,7 @@ class AdmissionService:
         except Declined as declined:
             refusal = declined.refusal
         except Refused as refused:
-            refusal = refusal_of(refused, tuple(self.models.offer.catalog.models))
+            refusal = refusal_of(refused, tuple(self.catalog.models))
             if refusal.kind is RefusalKind.NOT_ACCEPTING:
                 log.info("refused: %s", refused)
         accepted = None if key is None else await self.jobs.find(key)
@@ -189,7 +233,7 @@ class AdmissionService:
             has_image = bool(files)
             delay_s = await enhancement.delay_s(self.models, model, request, has_image=has_image)
         new = _new(asking, model, request, files, delay_s=delay_s)
-        return await self.limits.submit(asking, new)
+        return await self.limits.submit(asking, new, self.rule)
 
     def understood(self, person: Person, drawing: Creation) -> tuple[Creation, tuple[str, ...]]:
         """Return a request with the LoRAs and parameters that its prompt contains as options.
@@ -205,14 +249,14 @@ class AdmissionService:
 
     def _chosen(self, person: Person, drawing: Creation) -> "_Chosen":
         """Return the model and style of a request. Raises `Declined`."""
-        catalog = self.models.offer.catalog
+        catalog = self.catalog
         edit = edits(drawing, catalog, drawing.model)
         styled = drawing.makes is TextToImage and not edit
         style = self._style(person, drawing.style) if styled or drawing.style else Style()
         able = needs_of(drawing, edit=edit)
         named = drawing.model or model_of_style(catalog, style, able)
         named = named or self.usual_model(person, able)
-        model = catalog.require(named, able).name
+        model = self.require(named, able).name
         takes = self.models.offer.options_of(model)
         if edit:
             takes = frozenset(TextToImage.model_fields if takes is None else takes) - {"strength"}
@@ -240,11 +284,11 @@ class AdmissionService:
         request = Chat(messages=talk.turns)
         new = self._going_on(asking, model, request, talk.files, question.earlier)
         self._require_heard(asking.person, new)
-        return await self.limits.submit(asking, new, continues=True)
+        return await self.limits.submit(asking, new, self.rule, continues=True)
 
     def _text_model(self, person: Person, question: Question) -> str:
         """Return the conversation's model or the person's default. Raises `Declined`."""
-        catalog = self.models.offer.catalog
+        catalog = self.catalog
         able = Capability.VISION if question.talk.has_image else Capability.TEXT_TO_TEXT
         earlier, replies = question.earlier, question.replies
         goes_on = model_of_conversation(catalog, person, earlier, able, replies=replies)
@@ -255,7 +299,7 @@ class AdmissionService:
             for file in new.files:
                 await require_upscalable(file)
         self._require_heard(asking.person, new)
-        return await self.limits.submit(asking, new, continues=continues)
+        return await self.limits.submit(asking, new, self.rule, continues=continues)
 
     def _require_heard(self, person: Person, new: NewJob) -> None:
         """Refuse a recording that no model here can transcribe. Raises `Declined`."""
@@ -286,7 +330,7 @@ class AdmissionService:
         if (count := len(last.images) + len(new.images)) > IMAGES:
             raise Declined(Refusal(RefusalKind.TOO_MANY_IMAGES, count=count, most=IMAGES))
         if new.images:
-            self.models.offer.catalog.require(job.model, Capability.VISION)
+            self.require(job.model, Capability.VISION)
         there = len(await self.jobs.inputs(job) or ())
         asked = last.model_copy(
             update={
@@ -296,7 +340,7 @@ class AdmissionService:
             }
         )
         request = request.model_copy(update={"messages": (*before, asked)})
-        return await self.limits.replace_request(asking, job, request, added.files)
+        return await self.limits.replace_request(asking, job, request, self.rule, added.files)
 
     async def _conversation_until(self, job: Job | None) -> Conversation:
         """Return the conversation up to a job's answer. A stopped answer is left out."""

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from dataclasses import dataclass, field
 
+from bot.core.asker import Asker, rooms_of
 from bot.core.origin import Origin, origin_in
 from bot.core.queue import Deliveries, JobReader, JobSubmitter, QueueStatus
 from bot.core.refusals import Declined, Refusal, RefusalKind
@@ -117,7 +118,9 @@ class Dictation:
         if not self.access.may_use(by.platform, by.user, ()):
             raise Declined(Refusal(RefusalKind.ROLE_NEEDED))
         person = await self.people.get(by.user)
-        model = self.admission.usual_model(person, Capability.SPEECH_TO_TEXT)
+        rooms = rooms_of(by.platform, (by.chat,))
+        admission = self.admission.of(Asker(user=by.user, rooms=rooms))
+        model = admission.usual_model(person, Capability.SPEECH_TO_TEXT)
         sound = await checked_sound("", data)
         origin = Origin(
             platform=PLATFORM,
@@ -129,7 +132,7 @@ class Dictation:
             key=_key(by.user, key),
         )
         asking = SubmissionDetails(person=person, key=origin.key, reply_to=origin.model_dump_json())
-        return await self.admission.submit(asking, model, SpeechToText(), (sound,))
+        return await admission.submit(asking, model, SpeechToText(), (sound,))
 
     async def find(self, user: str, key: str, *, within_s: float = 0.0) -> Dictated | None:
         """Return a person's recording once it is transcribed, at the latest after `within_s`.

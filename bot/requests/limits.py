@@ -17,6 +17,8 @@ from bot.http.clients import sparing
 from bot.people.access import Access, Day, day_of
 from bot.people.people import Person
 from bot.people.upload_quota import HourFull, ReceivedBytes
+from bot.requests.images import dimensions
+from bot.requests.rules import Rule, require_loras, require_model, require_small, within
 from bot.requests.word_filter import said_in, unwanted_word
 from bot.texts.catalogue import in_minutes
 from queueing.core.constructors import altering
@@ -25,7 +27,7 @@ from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import LATER, Job, JobEvent, NewJob, SubmitLimits, is_bulk
 from queueing.core.ports import Clock
 from queueing.core.reasons import is_open_ended
-from queueing.core.requests import File, Request, TextToImage, TextToVideo
+from queueing.core.requests import Capability, File, Request, TextToImage, TextToVideo
 from queueing.core.specs import ModelSpec, is_far_above, pixels, usual_pixels, work
 
 log = sparing(logging.getLogger(__name__))
@@ -162,15 +164,17 @@ class RequestLimits:
     bounds: Bounds = field(default_factory=Bounds)
 
     async def submit(
-        self, asking: SubmissionDetails, new: NewJob, *, continues: bool = False
+        self, asking: SubmissionDetails, new: NewJob, rule: Rule, *, continues: bool = False
     ) -> Job:
-        """Accept a job in its person's lane. Raises `Declined` and `Refused`.
+        """Accept a job in its person's lane, as far as a rule allows.
+
+        Raises `Declined` and `Refused`.
 
         `continues`: all but the last turn of the conversation was accepted before.
         """
         self._require_allowed(asking, new.request, continues=continues)
-        self._require_within(new.model, new.request)
-        own = self.access.limits_of(asking.person, asking.rights)
+        request = await self._within(rule, new.model, new.request, new.files, new.needs)
+        own = self.access.limits_of(asking.person, asking.rights, rule.limits)
         bulk, limit_s = is_bulk(new.request), own.gpu_seconds_per_day
         admission = SubmitLimits(
             max_open=own.embeddings_open if bulk else own.open_per_person,
@@ -183,6 +187,7 @@ class RequestLimits:
         try:
             placed = _altered(
                 new,
+                request=request,
                 lane=LATER if asking.later else own.lane,
                 due_at=asking.due_at,
                 wait_s=self.live.waits.of(asking.way, later=asking.later),
@@ -196,7 +201,12 @@ class RequestLimits:
             raise
 
     async def replace_request(
-        self, asking: SubmissionDetails, job: Job, request: Request, files: tuple[File, ...]
+        self,
+        asking: SubmissionDetails,
+        job: Job,
+        request: Request,
+        rule: Rule,
+        files: tuple[File, ...],
     ) -> Job:
         """Replace the request of a job that has not started.
 
@@ -206,7 +216,8 @@ class RequestLimits:
         held. The job must not have changed since it was read.
         """
         self._require_allowed(asking, request, continues=True)
-        self._require_within(job.model, request)
+        needs = request.needs(has_files=request.needs_files)
+        request = await self._within(rule, job.model, request, files, needs)
         entry = await self._take_in(job.owner, files)
         try:
             replaced = await self.submitter.replace_request(
@@ -237,12 +248,25 @@ class RequestLimits:
         ) is not None:
             raise Declined(Refusal(RefusalKind.UNWANTED_WORD, word=word))
 
-    def _require_within(self, model: str, request: Request) -> None:
-        """Refuse a request beyond its model's bounds. The queue refuses unknown models."""
+    async def _within(
+        self,
+        rule: Rule,
+        model: str,
+        request: Request,
+        files: tuple[File, ...],
+        needs: Capability,
+    ) -> Request:
+        """Return a request within the bounds of a rule and of its model. Raises the same errors."""
         offer = self.models.offer
-        spec = offer.catalog.find(model)
-        if spec is not None:
-            self.bounds.require(spec, request, offer.usual.get(spec.name, {}))
+        spec = require_model(offer.catalog, rule, model, needs)
+        usual, takes = offer.usual.get(spec.name, {}), offer.options.get(spec.name)
+        require_loras(rule, request)
+        request = within(rule, request, usual, takes, has_files=bool(files))
+        if "pixels" in rule.most and isinstance(request, TextToImage) and not request.width:
+            for file in files:
+                require_small(rule, await dimensions(file))
+        self.bounds.require(spec, request, usual)
+        return request
 
     async def _take_in(self, owner: str, files: tuple[File, ...]) -> int | None:
         """Count the bytes of files at once, so that concurrent requests share the limit."""

@@ -1,6 +1,6 @@
 """Chooses the model of a request that names none. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from bot.core.live_settings import Defaults
 from bot.core.refusals import Declined, Refusal, RefusalKind
@@ -38,9 +38,9 @@ _NONE_ABLE: Mapping[Capability, RefusalKind] = {
 
 
 def usual_model(
-    catalog: Catalog, defaults: Defaults, person: Person, capability: Capability
+    catalog: Catalog, defaults: Sequence[Defaults], person: Person, capability: Capability
 ) -> str:
-    """Return the person's own default model, the general one, or the first that is able.
+    """Return the person's own default model, that of the first `defaults`, or the first able one.
 
     Raises `Declined` if no model is able.
     """
@@ -50,7 +50,10 @@ def usual_model(
     usual = [
         name
         for command in _USUAL_FOR.get(capability, ())
-        for name in (getattr(person, f"{command}_model"), getattr(defaults, command))
+        for name in (
+            getattr(person, f"{command}_model"),
+            *(getattr(each, command) for each in defaults),
+        )
     ]
     return next((str(name) for name in usual if name in able), able[0])
 

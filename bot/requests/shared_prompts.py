@@ -71,6 +71,11 @@ def read(text: str) -> SharedPrompt:
     return SharedPrompt(prompt=prompt, loras=loras, options=options, unused=tuple(names))
 
 
+def tagged(text: str) -> tuple[str, ...]:
+    """Return the names in a text's tags, which some servers read as LoRAs."""
+    return tuple(tag[2].strip() for tag in _TAG.finditer(text))
+
+
 def applied(
     drawing: Creation, shared: SharedPrompt, takes: Collection[str] | None
 ) -> tuple[Creation, tuple[str, ...]]:

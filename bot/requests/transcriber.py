@@ -181,7 +181,7 @@ class Transcriber:
         """
         sound = (await self.jobs.inputs(question) or ())[place]
         person = await self.people.get(question.owner)
-        outcome = await self.admission.write_down(person, question, place, sound)
+        outcome = await self.admission.of_job(question).write_down(person, question, place, sound)
         if isinstance(outcome, Job):
             self._note(outcome)
             return outcome

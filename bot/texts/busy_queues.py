@@ -12,15 +12,21 @@ _FREE_NAMED = 3
 
 
 def busy_queue(
-    model: str, wait_s: float, snapshot: StatusReport, catalog: Catalog, language: str
+    model: str,
+    wait_s: float,
+    snapshot: StatusReport,
+    catalog: Catalog,
+    language: str,
+    *,
+    offered: Catalog,
 ) -> Body:
     """Return the notice of a long queue to show above the message of a new job.
 
-    It names the models that are free instead, or reports that everything is busy. It is empty if
+    It names the models of those `offered` that are free instead, or reports that everything is busy. It is empty if
     neither applies: the message shows the expected end anyway.
     """
     taken = _taken(snapshot.models, catalog)
-    free = _free_instead(model, snapshot.models, catalog, taken)
+    free = _free_instead(model, snapshot.models, offered, taken)
     minutes = round(wait_s / 60)
     if free:
         names = ", ".join(free[:_FREE_NAMED])

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from bot.core.arrivals import Arrival, Arrivals
+from bot.core.asker import Asker
 from bot.core.command import Command, Param, ParamKind
 from bot.core.panels import HistoryPanel, Panel
 from bot.core.platform import Invocation
@@ -105,6 +106,6 @@ class ScriptedHandler:
         for hearer in self._hearers:
             hearer(user, language)
 
-    def suggest(self, param: Param, typed: str, user: str) -> Sequence[str]:
+    def suggest(self, param: Param, typed: str, asker: Asker) -> Sequence[str]:
         values = ["noir", "sketch"] if param.kind is ParamKind.STYLE else self.models
         return [value for value in values if value.startswith(typed)]

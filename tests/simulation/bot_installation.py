@@ -27,6 +27,7 @@ from bot.requests.admission import AdmissionService
 from bot.requests.enhancer import Enhancer
 from bot.requests.limits import RequestLimits
 from bot.requests.options import Style
+from bot.requests.rules import Rule, RuleTable
 from bot.requests.transcriber import Transcriber
 from queueing.core.leases import LeaseReader
 from queueing.core.ports import Clock
@@ -67,6 +68,7 @@ async def bot(
     lease: ChatLease = ALONE,
     roles: LeaseReader | None = None,
     live: LiveSettings | None = None,
+    rules: Sequence[Rule] = (),
 ) -> AsyncIterator[Bot]:
     """Run the bot on an installation's servers and database until the block ends.
 
@@ -79,7 +81,9 @@ async def bot(
     records, people = MessageRecords(database), People(database)
     async with installation.queue(JobStore(database)) as queue:
         asked = service(queue)
-        access = Access(admins, limits or PersonLimits())
+        named = [name for rule in rules for name in rule.who]
+        access = Access(admins, limits or PersonLimits(), named=named)
+        table = RuleTable(rules)
         context = Context(
             queue=asked,
             admission=AdmissionService(
@@ -97,6 +101,8 @@ async def bot(
                     live=live,
                 ),
                 styles=styles or {},
+                live=live,
+                rules=table,
             ),
             records=records,
             people=people,
@@ -117,6 +123,7 @@ async def bot(
             work=partial(work, context),
             live=live,
             readings=SpokenAnswers(context.admission, people, asked.jobs),
+            rules=table,
         )
         transcriber = Transcriber(
             submitter=asked.submitter,

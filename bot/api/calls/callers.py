@@ -13,10 +13,12 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from bot.api.calls.errors import ApiError
+from bot.core.asker import Asker
 from bot.http.addresses import why_not_local
 from bot.http.clients import Clients, LoginThrottle
 from bot.http.signed_links import is_signed_link
-from bot.people.api_keys import LOCAL, ApiKey, ApiKeys, looks_like_key
+from bot.people.api_keys import LOCAL, PLATFORM, ApiKey, ApiKeys, looks_like_key
+from bot.people.carried_rights import CarriedRights
 from bot.people.people import People, Person
 from queueing.core.ports import Clock
 
@@ -36,11 +38,23 @@ THIS_MACHINE_ONLY = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Caller:
-    """A person who calls the API, and their key (None if the call has none)."""
+    """A person who calls the API, and their key (None if the call has none).
+
+    `rights` are those that chats reported about the person.
+    """
 
     person: Person
     name: str
     key: ApiKey | None = None
+    rights: frozenset[str] = frozenset()
+
+    @property
+    def asker(self) -> Asker:
+        """Who asks. The room is the key, and the key is also one of the rights."""
+        if self.key is None:
+            return Asker(user=self.user, rooms=(PLATFORM,), rights=self.rights)
+        room = self.key.room
+        return Asker(user=self.user, rooms=(room, PLATFORM), rights=self.rights | {room})
 
     @property
     def user(self) -> str:
@@ -64,6 +78,7 @@ class Authentication:
         self,
         keys: ApiKeys,
         people: People,
+        carried: CarriedRights,
         clock: Clock,
         *,
         open_: bool = False,
@@ -73,6 +88,7 @@ class Authentication:
     ) -> None:
         self._keys = keys
         self._people = people
+        self._carried = carried
         self._clock = clock
         self._open = open_
         self._names = frozenset(names)
@@ -115,7 +131,8 @@ class Authentication:
             raise _unauthorized(EXPIRED)
         await self._keys.used(key, self._clock.now())
         user, name = _person_of(request, key)
-        return Caller(person=await self._people.get(user), name=name, key=key)
+        rights = await self._carried.of(user, self._clock.now())
+        return Caller(person=await self._people.get(user), name=name, key=key, rights=rights)
 
     def _wrong(self, request: web.Request, secret: str) -> ApiError:
         self._guesses.wrong(self._address(request), secret)

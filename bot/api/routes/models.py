@@ -19,8 +19,12 @@ from bot.api.openai.models import (
     ModelRows,
     Voices,
 )
-from bot.core.queue import ModelReader, QueueStatus
+from bot.core.asker import Asker
+from bot.core.queue import QueueStatus
 from bot.core.refusals import refusal_of
+from bot.people.api_keys import PLATFORM
+from bot.requests.admission import AdmissionService
+from queueing.core.catalog import Catalog
 from queueing.core.errors import UnknownModel
 from queueing.core.requests import Capability
 from queueing.core.snapshot import Residency
@@ -50,16 +54,19 @@ _MODALITIES: tuple[Modality, ...] = ("text", "image", "audio")
 class ModelsRoute:
     """Serves the list of models from memory, without querying servers."""
 
-    models: ModelReader
+    admission: AdmissionService
     status: QueueStatus
 
-    async def all(self, _request: web.Request, _caller: Caller) -> web.Response:
-        """Return every model under each of its names."""
-        return json_response(ModelRows(data=self._rows()))
+    async def all(self, _request: web.Request, caller: Caller) -> web.Response:
+        """Return every model that the caller may use, under each of its names."""
+        return json_response(ModelRows(data=self._rows(self._of(caller.asker))))
 
     async def audio(self, _request: web.Request) -> web.Response:
-        """Return the models that speak or transcribe. Open WebUI requests them without a key."""
-        catalog = self.models.offer.catalog
+        """Return the models that speak or transcribe. Open WebUI requests them without a key.
+
+        They are those that people without roles may use.
+        """
+        catalog = self._of(Asker(user="", rooms=(PLATFORM,)))
         names = (name for able in AUDIO for name in catalog.able(able))
         return json_response(AudioModels(models=tuple(AudioModel(id=name) for name in names)))
 
@@ -71,9 +78,9 @@ class ModelsRoute:
         """Return that the API is up, for health checks."""
         return json_response(ApiHealth())
 
-    async def one(self, request: web.Request, _caller: Caller) -> web.Response:
+    async def one(self, request: web.Request, caller: Caller) -> web.Response:
         """Return one model. Raises `ApiError`."""
-        name, catalog = request.match_info["name"], self.models.offer.catalog
+        name, catalog = request.match_info["name"], self._of(caller.asker)
         try:
             spec = catalog.named(name)
         except UnknownModel as unknown:
@@ -81,12 +88,14 @@ class ModelsRoute:
         statuses = self.status.snapshot().models
         return json_response(_row(name, spec, next(s for s in statuses if s.name == spec.name)))
 
-    def _rows(self) -> tuple[ModelRow, ...]:
-        offer = self.models.offer
+    def _of(self, asker: Asker) -> Catalog:
+        return self.admission.of(asker).catalog
+
+    def _rows(self, catalog: Catalog) -> tuple[ModelRow, ...]:
         statuses = {status.name: status for status in self.status.snapshot().models}
         return tuple(
             _row(name, spec, statuses[spec.name])
-            for spec in offer.catalog.models.values()
+            for spec in catalog.models.values()
             for name in (spec.name, *spec.aliases)
         )
 

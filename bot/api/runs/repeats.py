@@ -19,9 +19,9 @@ from pydantic import BaseModel, ValidationError
 from bot.api.calls.callers import Caller
 from bot.api.calls.errors import ApiError, invalid
 from bot.api.runs.attendance import Attendance
-from bot.api.runs.runs import PLATFORM
 from bot.core.origin import Origin
 from bot.core.queue import JobReader
+from bot.people.api_keys import PLATFORM
 from bot.requests.creation import Creation
 from queueing.core.jobs import Job, JobState
 from queueing.core.ports import Clock

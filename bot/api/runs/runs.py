@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from bot.api.runs.alarm import wait
 from bot.core.origin import Origin, origin_in
 from bot.core.queue import JobReader, QueueStatus
+from bot.people.api_keys import PLATFORM
 from queueing.core.concurrency import TaskGroup
 from queueing.core.constructors import altering
 from queueing.core.errors import StoreError
@@ -31,7 +32,6 @@ from queueing.core.status import Standing
 
 log = logging.getLogger(__name__)
 
-PLATFORM = "api"
 CHUNKS_AT_ONCE = 100
 """Chunks that are written without a pause. More would delay other answers."""
 LOOK_EVERY_S = 2.0

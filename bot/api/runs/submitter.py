@@ -11,10 +11,11 @@ from bot.api.calls.callers import Caller
 from bot.api.calls.errors import refused
 from bot.api.runs.attendance import seen_through
 from bot.api.runs.repeats import Repeats, digest_of
-from bot.api.runs.runs import PLATFORM, without_words
+from bot.api.runs.runs import without_words
 from bot.core.live_settings import LiveSettings
 from bot.core.origin import Origin, Webhook
 from bot.core.refusals import Declined, Refusal, refusal_of
+from bot.people.api_keys import PLATFORM
 from bot.requests.admission import AdmissionService
 from bot.requests.creation import Creation
 from bot.requests.limits import SubmissionDetails, ban_of
@@ -70,7 +71,8 @@ class Submitter:
         digest = await _digest(request, model, wanted, files)
         asking = await self._asking(request, caller, digest, hook, when)
         with self.repeats.arriving(caller, digest):
-            made = await seen_through(self.admission.submit(asking, model, wanted, files))
+            admission = self._of(caller)
+            made = await seen_through(admission.submit(asking, model, wanted, files))
             return await self._accepted(request, made, digest)
 
     async def draw(
@@ -87,8 +89,11 @@ class Submitter:
         drawing, unused = self._understood(caller, drawing)
         asking = await self._asking(request, caller, digest, hook, when, unused=unused)
         with self.repeats.arriving(caller, digest):
-            made = await seen_through(self.admission.draw(asking, drawing))
+            made = await seen_through(self._of(caller).draw(asking, drawing))
             return await self._accepted(request, made, digest)
+
+    def _of(self, caller: Caller) -> AdmissionService:
+        return self.admission.of(caller.asker)
 
     def _understood(self, caller: Caller, drawing: Creation) -> tuple[Creation, tuple[str, ...]]:
         """Return a request with its prompt's parameters applied, and those that have no effect.
@@ -96,7 +101,7 @@ class Submitter:
         A prompt that is refused stays as it is, because a repeated call must not fail here.
         """
         try:
-            return self.admission.understood(caller.person, drawing)
+            return self._of(caller).understood(caller.person, drawing)
         except (Declined, Refused):
             return drawing, ()
 
@@ -114,16 +119,20 @@ class Submitter:
         """
         if model is None:
             return
-        catalog = self.admission.models.offer.catalog
-        spec = catalog.find(model)
+        admission = self._of(caller)
+        spec = admission.catalog.find(model)
         if spec is not None and spec.capabilities & set(others):
             return
         try:
-            catalog.require(model, needs)
+            admission.require(model, needs)
         except (UnknownModel, NotCapable) as error:
-            if await self.repeats.is_known(request, caller, model):
-                return
-            raise refused(refusal_of(error, tuple(catalog.models)), self.clock.now()) from None
+            refusal = refusal_of(error, tuple(admission.catalog.models))
+        except Declined as declined:
+            refusal = declined.refusal
+        else:
+            return
+        if not await self.repeats.is_known(request, caller, model):
+            raise refused(refusal, self.clock.now())
 
     def require_welcome(self, caller: Caller) -> None:
         """Reject a banned person, who may only read, cancel and delete their own data."""
@@ -134,7 +143,7 @@ class Submitter:
     def usual_model(self, caller: Caller, needs: Capability) -> str:
         """Return the default model for a capability. Raises `ApiError` if there is none."""
         try:
-            return self.admission.usual_model(caller.person, needs)
+            return self._of(caller).usual_model(caller.person, needs)
         except Declined as declined:
             raise refused(declined.refusal, self.clock.now()) from None
 
@@ -194,9 +203,11 @@ class Submitter:
             accepted_by=self.repeats.attendance.run_name,
             hook=hook,
             unused=unused,
+            rights=tuple(sorted(caller.rights)),
         ).model_dump_json()
         return SubmissionDetails(
             person=caller.person,
+            rights=caller.asker.rights,
             key=key,
             unwanted=self.live.chat_settings.of("", ()).words,
             reply_to=origin,

@@ -1,4 +1,4 @@
--- schema 108
+-- schema 109
 -- Until 0.1.0 is released, a change of the tables raises this number, also for the other engine.
 
 -- What the bot stores: its messages, people, the web chat, the API and an operator's history. Times
@@ -121,6 +121,15 @@ CREATE TABLE audit (
     subject TEXT NOT NULL,
     detail TEXT NOT NULL
 ) STRICT;
+
+-- People's rights as chats last reported them, by place. Their API keys carry them.
+CREATE TABLE carried_rights (
+    user TEXT NOT NULL,
+    place TEXT NOT NULL,
+    rights TEXT NOT NULL,
+    at REAL NOT NULL,
+    PRIMARY KEY (user, place)
+) STRICT, WITHOUT ROWID;
 
 -- Bytes of files in requests of the last hour, across all processes.
 CREATE TABLE received (

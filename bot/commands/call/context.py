@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from bot.commands.call.parser import Args, suggested
 from bot.core.answers import Reply
-from bot.core.command import Command
+from bot.core.command import Command, ParamKind, Topic
 from bot.core.content import Body, Button, Content
 from bot.core.live_settings import LiveSettings
 from bot.core.platform import ChatHistory, Invocation
@@ -18,15 +18,18 @@ from bot.delivery.records import MessageRecords
 from bot.people.access import Access
 from bot.people.api_keys import ApiKeys
 from bot.people.audit_log import Act, AuditLog
+from bot.people.carried_rights import CarriedRights
 from bot.people.invites import Invites
 from bot.people.links import Links
 from bot.people.names import NameForms
 from bot.people.people import People, Person
 from bot.requests.admission import AdmissionService
+from bot.requests.rules import Rule
 from bot.texts.catalogue import Value, say
 from queueing.core.catalog import Catalog
 from queueing.core.leases import LeaseReader
 from queueing.core.ports import Clock
+from queueing.core.requests import Capability
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,11 +57,16 @@ class Context:
     links: Links | None = None
     api_keys: ApiKeys | None = None
     roles: LeaseReader | None = None
+    carried: CarriedRights | None = None
 
     @property
     def catalog(self) -> Catalog:
-        """The models, hosts and backends known now."""
-        return self.queue.models.offer.catalog
+        """The models that the caller may use, and all hosts and backends known now."""
+        return self.admission.catalog
+
+    def under(self, rule: Rule) -> "Context":
+        """Return the context of a call that allows what a rule allows."""
+        return replace(self, admission=self.admission.under(rule))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,6 +119,14 @@ def offered(commands: Sequence[Command], *, admin: bool) -> list[Command]:
     """Return the commands that a caller may type, with the parameters that they may use."""
     shown = [each for each in commands if not each.hidden and (admin or not each.admin)]
     return shown if admin else [_for_everyone(each) for each in shown]
+
+
+def made_by(command: Command) -> tuple[Capability, ...]:
+    """Return the capabilities of which a command that makes something new needs one."""
+    if command.topic is not Topic.MAKE:
+        return ()
+    models = [each for each in command.params if each.kind is ParamKind.MODEL and each.positional]
+    return models[0].able if models else ()
 
 
 def _for_everyone(command: Command) -> Command:

@@ -45,6 +45,7 @@ async def asking(
     invocation = call.invocation
     if invocation.lacks:
         raise Declined(Refusal(RefusalKind.CHAT_CLOSED, rights=", ".join(invocation.lacks)))
+    require_readers(context, call)
     await call.turn()
     settings = context.live.chat_settings.of(invocation.platform, invocation.places)
     near = await _near_model(context, call, needs)
@@ -57,6 +58,7 @@ async def asking(
         cut=tuple(cut),
         same_again=same_again,
         unused=tuple(unused),
+        rights=context.access.counting(invocation.rights),
     )
     return SubmissionDetails(
         person=call.person,
@@ -67,6 +69,15 @@ async def asking(
         later=is_later(call),
         due_at=due_at(call, context.clock.now(), context.access.zone),
     )
+
+
+def require_readers(context: Context, call: Call) -> None:
+    """Refuse to show a result to a group if the caller's rule keeps it private.
+
+    Raises `Declined`.
+    """
+    if context.admission.rule.private and call.invocation.group:
+        raise Declined(Refusal(RefusalKind.PRIVATE_ONLY))
 
 
 async def repeated(
@@ -82,7 +93,7 @@ async def repeated(
         raise Declined(Refusal(RefusalKind.FILES_GONE, job=job.id))
     able = request.needs(has_files=bool(files))
     named = call.text("model")
-    model = job.model if named is None else context.catalog.require(named, able).name
+    model = job.model if named is None else context.admission.require(named, able).name
     seeded = context.queue.models.offer.honours(model, "seed")
     same = not seeded and model == job.model and _but_for_its_seed(request, job.request)
     by = await asking(context, call, able, same_again=same, unused=unused)
@@ -128,7 +139,7 @@ async def submitted(
     """
     able = request.needs(has_files=bool(files))
     named = call.text("model") or context.admission.usual_model(call.person, able)
-    model = context.catalog.require(named, able).name
+    model = context.admission.require(named, able).name
     takes = context.queue.models.offer.options_of(model)
     require_taken(options, type(request), model, takes)
     by = await asking(context, call, able)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from bot.commands.call.context import Call, Context, reply
 from bot.commands.call.jobs import past_job
+from bot.commands.call.submission import require_readers
 from bot.core.answers import Answer, Reply, ResultReply
 from bot.core.command import Command, Param, ParamKind, Topic
 from bot.core.content import Body, Button, Content, Moment, Strong
@@ -44,7 +45,9 @@ async def handle_history(context: Context, call: Call) -> Answer:
 def _seen(context: Context, call: Call) -> bool:
     """Return whether images are shown openly in a chat."""
     invocation = call.invocation
-    return not context.live.chat_settings.of(invocation.platform, invocation.places).spoiler
+    room = context.live.chat_settings.of(invocation.platform, invocation.places)
+    rule = context.admission.rule
+    return not (room.spoiler or rule.spoiler or (rule.private and invocation.group))
 
 
 def _line(call: Call, job: Job, *, seen: bool) -> Body:
@@ -156,7 +159,10 @@ async def handle_copy(context: Context, call: Call) -> Answer:
 async def handle_show(context: Context, call: Call) -> Answer:
     job = await past_job(context, call)
     if job.state.final:
-        return ResultReply(job=job, origin=Origin.of(call.invocation, call.language))
+        require_readers(context, call)
+        rights = context.access.counting(call.invocation.rights)
+        origin = Origin.of(call.invocation, call.language, rights=rights)
+        return ResultReply(job=job, origin=origin)
     # Its own message continues to be updated; this only shows the job's current state.
     standing = (await context.queue.status.standings([job]))[job.id]
     content = status.open_message(standing, None, call.language, previews=False)

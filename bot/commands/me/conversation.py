@@ -73,6 +73,8 @@ async def _forget_everything(context: Context, call: Call) -> Answer:
     """
     user, chat = call.invocation.user, call.invocation.chat
     await context.people.forget(user)
+    if context.carried is not None:
+        context.carried.forget(user)
     await context.records.forget(user)
     if context.api_keys is not None:
         await context.api_keys.revoke_all(user)

@@ -5,7 +5,15 @@ Admins also see the names of admin commands; `/help admin` lists those.
 
 from collections.abc import Iterable, Sequence
 
-from bot.commands.call.context import Call, Context, is_admin, offered, reply, unknown_command
+from bot.commands.call.context import (
+    Call,
+    Context,
+    is_admin,
+    made_by,
+    offered,
+    reply,
+    unknown_command,
+)
 from bot.commands.call.parser import options, usage
 from bot.core.answers import Answer
 from bot.core.command import Command, Param, ParamKind, Topic
@@ -56,9 +64,8 @@ async def handle(context: Context, call: Call) -> Answer:
 
 def _served(context: Context, command: Command) -> bool:
     """Return whether a command needs no model, or a model here can do what it asks for."""
-    needs = [each for each in command.params if each.kind is ParamKind.MODEL and each.positional]
-    makes = command.topic is Topic.MAKE and bool(needs)
-    return not makes or any(map(context.catalog.able, needs[0].able))
+    needs = made_by(command)
+    return not needs or any(map(context.catalog.able, needs))
 
 
 def _group(call: Call, heading: str, commands: Iterable[Command]) -> Body:

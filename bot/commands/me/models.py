@@ -1,6 +1,7 @@
 """`/models`, `/styles` and `/loras`: what people can choose from."""
 
 import asyncio
+from dataclasses import replace
 
 from bot.commands.call.context import Call, Context, is_admin, reply
 from bot.commands.me.settings import DEFAULT_MODELS
@@ -8,6 +9,7 @@ from bot.core.answers import Answer, Task, TaskReply
 from bot.core.command import Command
 from bot.core.content import Body, Content, Moment, Period, Strong
 from bot.core.panels import ModelEntry, ModelsPanel, ModelUse
+from bot.requests.rules import offers_lora
 from bot.texts.catalogue import join, plain, say, word
 from bot.texts.reasons import because
 from bot.texts.status import RESTS, duration, gigabytes
@@ -25,8 +27,10 @@ _LORAS_NAMED = 40
 LORAS = Command(name="loras", help="command.loras")
 
 
-async def handle_loras(_context: Context, call: Call) -> Answer:
-    task = Task(command=LORAS.name, language=call.language)
+async def handle_loras(context: Context, call: Call) -> Answer:
+    rights = context.access.counting(call.invocation.rights)
+    asker = replace(call.invocation.asker, rights=rights)
+    task = Task(command=LORAS.name, language=call.language, asker=asker)
     return TaskReply(content=Content(body=call.say("loras.asking")), task=task)
 
 
@@ -53,9 +57,10 @@ async def _lora_names(context: Context, model: str) -> tuple[str, ...]:
     """Return a model's LoRAs; empty if its server is unavailable."""
     try:
         async with timeout(_PATIENCE_S):
-            return await context.queue.models.loras(model)
+            names = await context.queue.models.loras(model)
     except (QueueError, TimeoutError):
         return ()
+    return tuple(name for name in names if offers_lora(context.admission.rule, name))
 
 
 def _lora_line(language: str, models: list[str], names: tuple[str, ...]) -> Body:
@@ -71,10 +76,9 @@ MODELS = Command(name="models", help="command.models")
 
 
 async def handle_models(context: Context, call: Call) -> Answer:
-    models = _offered(context)
+    specs, models = context.catalog.models, _offered(context)
     if not models:
         return reply(call.say("models.none"))
-    specs = context.catalog.models
     body: Body = ()
     for model in models[:_MODELS_SHOWN]:
         body += ("\n", *_model_line(call, model, specs[model.name]))
@@ -84,9 +88,10 @@ async def handle_models(context: Context, call: Call) -> Answer:
 
 
 def _offered(context: Context) -> list[ModelStatus]:
-    """Return all models, those in use first."""
-    models = context.queue.status.snapshot().models
-    return sorted(models, key=lambda model: not (model.copies or model.waiting))
+    """Return all models that the caller may use, those in use first."""
+    models, specs = context.queue.status.snapshot().models, context.catalog.models
+    mine = (model for model in models if model.name in specs)
+    return sorted(mine, key=lambda model: not (model.copies or model.waiting))
 
 
 def _model_line(call: Call, model: ModelStatus, spec: ModelSpec) -> Body:

@@ -97,7 +97,7 @@ def _model(context: Context, named: str, able: Sequence[Capability]) -> str | No
     if spec is None and named.casefold() == _RESET:
         return None
     found = (each for each in able if spec is not None and each in spec.capabilities)
-    return catalog.require(named, next(found, able[0])).name
+    return context.admission.require(named, next(found, able[0])).name
 
 
 def _shown(context: Context, person: Person, language: str, used: Body) -> Body:

@@ -4,6 +4,17 @@ from typing import Any
 
 import discord
 
+from bot.core.asker import Asker, rooms_of
+from bot.core.live_settings import places_of
+
+
+def chat_of(channel_id: int, *, group: bool) -> str:
+    """Return the bot's chat id for a channel: its id, prefixed with "@" for a direct message.
+
+    After a restart nothing else distinguishes the two.
+    """
+    return f"{channel_id}" if group else f"@{channel_id}"
+
 
 def within(channel: Any, guild_id: int | None, person_id: int) -> tuple[str, ...]:
     """Return the ids of a channel's parents, widest first, or the person's id for a direct message.
@@ -47,6 +58,19 @@ SERVER_WIDE = ("administrator", "manage_guild", "kick_members", "ban_members", "
 
 Whoever may edit a channel can grant all others there.
 """
+
+
+def asker_of(interaction: "discord.Interaction[Any]", platform: str) -> Asker:
+    """Return who types in a command, and where."""
+    group = interaction.guild_id is not None
+    chat = chat_of(interaction.channel_id or 0, group=group)
+    parents = within(interaction.channel, interaction.guild_id, interaction.user.id)
+    return Asker(
+        user=f"{platform}:{interaction.user.id}",
+        rooms=rooms_of(platform, places_of(chat, parents)),
+        rights=rights_of_call(interaction),
+        group=group,
+    )
 
 
 def rights_of_call(interaction: "discord.Interaction[Any]") -> frozenset[str]:

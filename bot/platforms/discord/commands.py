@@ -15,6 +15,7 @@ from discord import app_commands
 
 from bot.core.command import Command, Param, ParamKind
 from bot.core.platform import CommandHandler
+from bot.platforms.discord.channels import asker_of
 
 WHOLE_MOST = 2**53 - 1  # Discord's integers are JavaScript numbers
 TEXT_OPTION_MOST = 6000
@@ -150,8 +151,8 @@ class CompletedOption(Option):
 
         They come from memory, within Discord's three seconds.
         """
-        user = f"{self._platform}:{interaction.user.id}"
-        words = self._handler.suggest(self._param, str(value), user)
+        asker = asker_of(interaction, self._platform)
+        words = self._handler.suggest(self._param, str(value), asker)
         fitting = [word for word in words if 0 < len(word) <= CHOICE_TEXT_MOST]
         return [_choice(word) for word in fitting[:CHOICES_MOST]]
 

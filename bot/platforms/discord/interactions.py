@@ -21,7 +21,7 @@ from bot.core.content import Content, Form
 from bot.core.errors import ChatError, ChatUnavailable, ContentRefused
 from bot.core.platform import Attachment, CommandHandler, Invocation, MessageRef
 from bot.platforms.discord.attachments import Downloads, attachment_of, of_reply
-from bot.platforms.discord.channels import lacking, rights_of_call, within
+from bot.platforms.discord.channels import chat_of, lacking, rights_of_call, within
 from bot.platforms.discord.errors import (
     ALREADY_ACKNOWLEDGED,
     EXPIRED_INTERACTION,
@@ -51,14 +51,6 @@ _log = logging.getLogger(__name__)
 
 Post = Callable[..., Awaitable[MessageRef]]
 """Posts an ordinary message to a chat; the platform's `send`."""
-
-
-def chat_of(channel_id: int, *, group: bool) -> str:
-    """Return the bot's chat id for a channel: its id, prefixed with "@" for a direct message.
-
-    After a restart nothing else distinguishes the two.
-    """
-    return f"{channel_id}" if group else f"@{channel_id}"
 
 
 class InteractionReply:

@@ -21,9 +21,8 @@ from bot.platforms.discord.attachments import (
     unseen,
     withheld,
 )
-from bot.platforms.discord.channels import rights_of_author, within
+from bot.platforms.discord.channels import chat_of, rights_of_author, within
 from bot.platforms.discord.forwards import said_in
-from bot.platforms.discord.interactions import chat_of
 from bot.platforms.discord.mentions import Named, nobody, readable
 from bot.platforms.discord.names import PeopleSeen, names_here, people_of
 

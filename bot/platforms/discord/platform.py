@@ -32,6 +32,7 @@ from bot.core.platform import (
 from bot.platforms.discord.away import AwayCalls, caller_of, is_away
 from bot.platforms.discord.away import post as post_away
 from bot.platforms.discord.away import show as show_away
+from bot.platforms.discord.channels import chat_of
 from bot.platforms.discord.client import Client, Starts
 from bot.platforms.discord.commands import Describe, missing_commands
 from bot.platforms.discord.errors import (
@@ -39,7 +40,6 @@ from bot.platforms.discord.errors import (
     CONNECTION_ERRORS,
     chat_errors,
 )
-from bot.platforms.discord.interactions import chat_of
 from bot.platforms.discord.posts import answer_to, nonce_of, post_or_find, show, shows
 from bot.platforms.discord.renderer import TEXT_MOST, measured
 from queueing.core.concurrency import TaskGroup, timeout

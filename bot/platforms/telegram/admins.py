@@ -1,12 +1,13 @@
-"""The admins of groups, from Telegram's own list, which is fetched again at intervals.
+"""The roles of people in groups: member and admin.
 
-Only groups named in the configuration are looked up. A list is trusted for five minutes. While it
+Admins come from Telegram's own list, which is fetched again at intervals. Only groups whose admins
+the configuration names are looked up. A list is trusted for five minutes. While it
 is unavailable, it makes no one an admin.
 """
 
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from telegram import Bot
@@ -30,25 +31,29 @@ class _List:
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
-class GroupAdmins:
-    """Knows the admins of the configured groups; `groups` are their ids."""
+class GroupRoles:
+    """Knows people's roles in groups. `groups` returns the ids of those whose admins count."""
 
-    def __init__(self, groups: Collection[str]) -> None:
-        self._lists = {int(group): _List() for group in groups}
+    def __init__(self, groups: Callable[[], Collection[str]]) -> None:
+        self._groups = groups
+        self._lists: dict[int, _List] = {}
 
     async def rights(
         self, bot: Bot, platform: str, chat_id: int, person_id: int | None, *, anonymous: bool
     ) -> frozenset[str]:
-        """Return the group-admin right if the person is an admin of that group, otherwise nothing.
+        """Return a person's rights in a chat: none in a private chat, and none of a channel.
 
         `anonymous` means that the group itself is the sender, which only its admins can do.
         """
-        known = self._lists.get(chat_id)
-        if known is None:
+        if chat_id > 0 or (person_id is None and not anonymous):
             return frozenset()
+        member = frozenset({f"{platform}:group-members@{chat_id}"})
+        if str(chat_id) not in self._groups():
+            return member
+        known = self._lists.setdefault(chat_id, _List())
         if not anonymous and person_id not in await self._admins(bot, chat_id, known):
-            return frozenset()
-        return frozenset({f"{platform}:group-admins@{chat_id}"})
+            return member
+        return member | {f"{platform}:group-admins@{chat_id}"}
 
     async def _admins(self, bot: Bot, chat_id: int, known: _List) -> frozenset[int]:
         now = asyncio.get_running_loop().time

@@ -6,7 +6,7 @@ Never retries a send, because Telegram cannot detect duplicates. Never uses a pa
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import chain
@@ -31,7 +31,7 @@ from bot.core.platform import (
     MessageRef,
 )
 from bot.platforms.telegram.activity import uploading
-from bot.platforms.telegram.admins import GroupAdmins
+from bot.platforms.telegram.admins import GroupRoles
 from bot.platforms.telegram.attachments import DOWNLOAD_MOST
 from bot.platforms.telegram.calls import CONFIRM_AFTER_S, ButtonCall, CallReader, place_of
 from bot.platforms.telegram.commands import LANGUAGES, Describe, menu
@@ -128,8 +128,8 @@ class Telegram:
 
     A chat is written "<chat>" or, in a topic, "<chat>/<thread>". `base_url` and `base_file_url` are
     the addresses of a self-hosted Bot API server ("http://127.0.0.1:8081/bot", "…/file/bot").
-    `admins` are the user ids whose menu also lists the admin commands. `groups` are the groups
-    whose admins have admin rights in the bot. `describe` returns help texts by key and language.
+    `admins` are the user ids whose menu also lists the admin commands. `groups` returns the
+    groups whose admins the configuration names. `describe` returns help texts by key and language.
     Each request first checks the `lease`. The limits come from Telegram's documentation and from
     refusals observed on its server.
     """
@@ -158,7 +158,7 @@ class Telegram:
         base_url: str | None = None,
         base_file_url: str | None = None,
         admins: Sequence[str] = (),
-        groups: Collection[str] = (),
+        groups: Callable[[], Collection[str]] = tuple,
         describe: Describe = lambda key, _language: key,
         lease: ChatLease = ALONE,
         proxies: Proxies = NO_PROXIES,
@@ -170,7 +170,7 @@ class Telegram:
         self._proxy = proxies.to(self._base_url)
         self._base_file_url = base_file_url or f"{TELEGRAM_URL}/file/bot"
         self._admins = tuple(admins)
-        self._group_admins = GroupAdmins(groups)
+        self._group_roles = GroupRoles(groups)
         self._describe = describe
         self._lease = lease
         self._bot: Bot | None = None
@@ -264,7 +264,7 @@ class Telegram:
         if invocation is not None:
             chat_id, _ = place_of(invocation.chat)
             person_id, anonymous = call.caller()
-            rights = await self._group_admins.rights(
+            rights = await self._group_roles.rights(
                 reception.bot, self.name, chat_id, person_id, anonymous=anonymous
             )
             await handler.call(replace(invocation, rights=rights, arrival=arrival))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from uuid import uuid4
 
+from bot.core.asker import Asker
 from bot.core.attachments import AttachmentKind, kind_of
 from bot.core.errors import ChatError
 from bot.core.live_settings import LiveSettings
@@ -108,6 +109,11 @@ class Calls:
     def user(self, person: WebPerson) -> str:
         """Return a person's user id, such as "web:ada"."""
         return f"{self.platform}:{person.id}"
+
+    def asker(self, person: WebPerson) -> Asker:
+        """Return a person in their chat, which has the same name."""
+        user = self.user(person)
+        return Asker(user=user, rooms=(user, self.platform))
 
     async def say(
         self, person: WebPerson, say: Say, language: str | None, show_form: ShowForm

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from bot.core.command import Command, ParamKind
+from bot.core.asker import Asker
+from bot.core.command import Command, Param, ParamKind
 from bot.core.live_settings import LiveSettings
 from bot.core.queue import ModelReader, QueueStatus
 from bot.people.people import People, Person
@@ -19,6 +20,7 @@ from bot.platforms.web.sessions import Sessions
 from bot.requests.creation import FIELDS
 from bot.requests.model_choice import model_of_style, usual_model
 from bot.requests.options import SHAPES, Style
+from bot.requests.rules import Rule, RuleTable, offered
 from bot.texts.catalogue import describe
 from queueing.core.errors import StoreError
 from queueing.core.ports import Clock
@@ -155,7 +157,7 @@ class ChoiceRows(Record):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Choices:
-    """Reads what a person can choose from. The operator's `styles` may change."""
+    """Reads what a person can choose from. The operator's `styles` and `rules` may change."""
 
     models: ModelReader
     status: QueueStatus
@@ -163,15 +165,19 @@ class Choices:
     live: LiveSettings
     styles: Mapping[str, Style]
     clock: Clock
+    rules: RuleTable
 
-    async def of(self, user: str, commands: Sequence[Command], language: str | None) -> ChoiceRows:
+    async def of(
+        self, asker: Asker, commands: Sequence[Command], language: str | None
+    ) -> ChoiceRows:
         """Return a person's choices, in their language. Raises `StoreError`."""
-        person = await self.people.get(user)
-        catalog = self.models.offer.catalog
+        person = await self.people.get(asker.user)
+        rule = self.rules.of(asker)
+        catalog, everything = offered(self.models.offer.catalog, rule), self.models.offer.catalog
         known = {command.name: command for command in commands}
         states = {model.name: model for model in self.status.snapshot().models}
         rows = (
-            self._kind(kind, known[kind.command], person, states, language)
+            self._kind(kind, known[kind.command], person, language, rule, states=states)
             for kind in _KINDS
             if kind.command in known
         )
@@ -182,9 +188,9 @@ class Choices:
                 StyleRow(name=name, model=model_of_style(catalog, style, Capability.TEXT_TO_IMAGE))
                 for name, style in self.styles.items()
             ),
-            hears=bool(self._able(Capability.SPEECH_TO_TEXT)),
+            hears=bool(catalog.able(Capability.SPEECH_TO_TEXT)),
             names=tuple(
-                {n for each in catalog.models.values() for n in (each.name, *each.aliases)}
+                {n for each in everything.models.values() for n in (each.name, *each.aliases)}
             ),
         )
 
@@ -193,16 +199,20 @@ class Choices:
         kind: _Kind,
         command: Command,
         person: Person,
-        states: Mapping[str, ModelStatus],
         language: str | None,
+        rule: Rule,
+        *,
+        states: Mapping[str, ModelStatus],
     ) -> KindRow:
-        text, image = self._able(kind.able), self._able(kind.with_image)
-        options = self._options(kind, command, language)
+        catalog = offered(self.models.offer.catalog, rule)
+        text = catalog.able(kind.able)
+        image = catalog.able(kind.with_image) if kind.with_image is not None else ()
+        options = self._options(kind, command, language, rule)
         return KindRow(
             name=kind.name,
             command=kind.command,
-            usual=self._usual(person, kind.able),
-            usual_with_image=self._usual(person, kind.with_image),
+            usual=self._usual(person, kind.able, rule) if text else None,
+            usual_with_image=self._usual(person, kind.with_image, rule) if image else None,
             models=tuple(
                 self._model(name, states.get(name), options, text=name in text, image=name in image)
                 for name in dict.fromkeys((*text, *image))
@@ -210,17 +220,14 @@ class Choices:
             options=options,
         )
 
-    def _able(self, capability: Capability | None) -> tuple[str, ...]:
-        return () if capability is None else self.models.offer.catalog.able(capability)
-
-    def _usual(self, person: Person, capability: Capability | None) -> str | None:
-        if capability is None or not self._able(capability):
+    def _usual(self, person: Person, capability: Capability | None, rule: Rule) -> str | None:
+        if capability is None:
             return None
-        catalog = self.models.offer.catalog
-        return usual_model(catalog, self.live.defaults, person, capability)
+        catalog = offered(self.models.offer.catalog, rule)
+        return usual_model(catalog, (rule.defaults, self.live.defaults), person, capability)
 
     def _options(
-        self, kind: _Kind, command: Command, language: str | None
+        self, kind: _Kind, command: Command, language: str | None, rule: Rule
     ) -> tuple[OptionRow, ...]:
         params = {param.name: param for param in command.params}
         shown = (params[name] for name in _OPTIONS if name in params and _means(kind, name))
@@ -231,7 +238,7 @@ class Choices:
                 help=describe(param.help, language),
                 choices=param.choices,
                 least=param.least,
-                most=param.most,
+                most=_most(param, rule),
             )
             for param in shown
         )
@@ -259,6 +266,12 @@ class Choices:
                 if takes is None or each.name == "style" or _field(each.name) in takes
             ),
         )
+
+
+def _most(param: Param, rule: Rule) -> float | None:
+    """Return the most that a rule and the parameter allow."""
+    bounds = (param.most, rule.most.get(param.name))
+    return min((bound for bound in bounds if bound is not None), default=None)
 
 
 def _field(option: str) -> str:
@@ -289,9 +302,9 @@ class ChoiceRoutes:
         rows = ChoiceRows()
         if self._choices is not None:
             language = await self._calls.language_of(person) or browsers_language(request)
-            user, commands = self._calls.user(person), self._calls.handler.commands
+            asker, commands = self._calls.asker(person), self._calls.handler.commands
             try:
-                rows = await self._choices.of(user, commands, language)
+                rows = await self._choices.of(asker, commands, language)
             except StoreError:
                 raise web.HTTPServiceUnavailable from None
         return web.json_response(text=rows.model_dump_json())

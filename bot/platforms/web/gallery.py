@@ -17,6 +17,7 @@ from bot.platforms.web.calls import Calls
 from bot.platforms.web.gallery_store import GalleryFile, GalleryStore, MediaKind, Wanted
 from bot.platforms.web.sessions import Sessions
 from bot.platforms.web.thumbnails import Thumbnails
+from bot.requests.rules import RuleTable, offered
 from bot.texts.results import abilities_of
 from queueing.core.catalog import Catalog
 from queueing.core.requests import Generation, Record, TextToImage
@@ -79,6 +80,7 @@ class GalleryRoutes:
         *,
         thumbnails: Thumbnails,
         catalog: Callable[[], Catalog],
+        rules: RuleTable,
         live: LiveSettings,
     ) -> None:
         self._who = who
@@ -86,6 +88,7 @@ class GalleryRoutes:
         self._store = store
         self._thumbnails = thumbnails
         self._catalog = catalog
+        self._rules = rules
         self._live = live
         self._files = FileSender()
 
@@ -125,11 +128,12 @@ class GalleryRoutes:
         after: int | None = None,
         models: Sequence[str] = (),
     ) -> web.Response:
-        catalog = self._catalog()
+        rule = self._rules.of(self._calls.asker(person))
+        catalog = offered(self._catalog(), rule)
         settings = self._live.chat_settings.of(self._calls.platform, (person.id,))
         answer = GalleryAnswer(
             items=tuple(_item(file, catalog) for file in found),
-            hidden=settings.spoiler,
+            hidden=settings.spoiler or rule.spoiler,
             next=after,
             models=tuple(models),
         )

@@ -51,6 +51,7 @@ from bot.platforms.web.server import PageRoutes, WebServer
 from bot.platforms.web.sessions import Sessions
 from bot.platforms.web.thumbnails import Thumbnails
 from bot.requests.dictation import Dictation
+from bot.requests.rules import RuleTable
 from queueing.core.catalog import Catalog
 from queueing.core.errors import StoreError
 from queueing.core.ports import Clock, SystemClock
@@ -71,7 +72,8 @@ class Web:
     - `names` are further host names of the page, such as a proxy's, and `path` is its path there.
     - `proxies` are the addresses of proxies trusted to report the client's address.
     - `overview` returns the rows of the page's live overview, from memory.
-    - `gallery` reads people's results, and `catalog` returns the models that may continue them.
+    - `gallery` reads people's results, and `catalog` returns the models that may continue them,
+      as far as `rules` allow.
     - `is_admin` returns whether a user such as "web:local" is offered the admin commands and the
       operator's page, whose content is `operator`.
     - `choices` are what the composer's pickers offer; without them it has none.
@@ -113,6 +115,7 @@ class Web:
         results: ResultFiles | None = None,
         gallery: GalleryStore | None = None,
         catalog: Callable[[], Catalog] | None = None,
+        rules: RuleTable | None = None,
         operator: DashboardData | None = None,
         choices: Choices | None = None,
         dictation: Dictation | None = None,
@@ -139,6 +142,7 @@ class Web:
         self._thumbnails = Thumbnails(self._log, results, originals)
         self._gallery = gallery
         self._catalog = catalog
+        self._rules = rules or RuleTable()
         self._operator = operator
         self._choices = choices
         self._dictation = dictation
@@ -231,6 +235,7 @@ class Web:
                 self._gallery,
                 thumbnails=self._thumbnails,
                 catalog=self._catalog,
+                rules=self._rules,
                 live=self._live,
             ),
         )

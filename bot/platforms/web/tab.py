@@ -150,8 +150,8 @@ class ChatTab(PageConnection[FromPage]):
             if param.name == ask.param
         )
         param = next(params, None)
-        user = f"{self._calls.platform}:{self.person.id}"
-        values = handler.suggest(param, ask.typed, user) if param is not None else ()
+        asker = self._calls.asker(self.person)
+        values = handler.suggest(param, ask.typed, asker) if param is not None else ()
         return Values(id=ask.id, values=tuple(values))
 
     async def _earlier(self, ask: Earlier) -> EarlierMessages:

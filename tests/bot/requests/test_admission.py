@@ -24,6 +24,7 @@ from bot.requests.conversation import Conversation
 from bot.requests.creation import Creation, DrawingOptions
 from bot.requests.limits import RequestLimits, SubmissionDetails
 from bot.requests.options import Style
+from bot.requests.rules import EVERYTHING
 from queueing.core.jobs import Job
 from queueing.core.requests import Capability, Chat, ChatMessage, File, TextToImage
 from queueing.service.job_queue import JobQueue
@@ -81,6 +82,7 @@ def _service(
             clock=clock,
         ),
         styles={"noir": Style(prompt="{prompt}, film noir")},
+        rule=EVERYTHING,
     )
 
 

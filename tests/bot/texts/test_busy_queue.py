@@ -64,7 +64,9 @@ ALL_BUSY = StatusReport(
 
 
 def told(snapshot: StatusReport, language: str = "en") -> str:
-    return "".join(map(str, busy_queue("flux", 1200.0, snapshot, CATALOG, language)))
+    return "".join(
+        map(str, busy_queue("flux", 1200.0, snapshot, CATALOG, language, offered=CATALOG))
+    )
 
 
 def test_where_all_gpus_work_it_is_said_in_both_languages() -> None:

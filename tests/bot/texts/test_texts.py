@@ -12,6 +12,7 @@ from backends.comfyui.workflow.graph.nodes import WORDS
 from bot.commands.call.forms import FORMS
 from bot.commands.me.settings import COMMAND as SETTINGS
 from bot.commands.registry import COMMANDS
+from bot.config.sections import MostConfig
 from bot.core.attachments import AttachmentKind
 from bot.core.command import Topic
 from bot.core.content import Markdown, Moment, Period
@@ -146,6 +147,7 @@ def test_every_text_is_used_and_every_key_used_exists() -> None:
     made |= {f"settings.{param.name}" for param in SETTINGS.params}
     made |= {param.help for command in COMMANDS for param in command.params}
     made |= {f"form.{name}" for form in FORMS.values() for name in form.options}
+    made |= {f"rule.{bound}" for bound in MostConfig.model_fields}
     made |= {"field.lora_weight", "field.speed", "field.instructions"}  # no placeholders
     assert set(REFERENCE) - literals - made == set()
     groups = {key.split(".")[0] for key in REFERENCE}

@@ -11,6 +11,7 @@ import pytest
 
 from bot.commands.dispatcher import Dispatcher
 from bot.core.arrivals import Arrival
+from bot.core.asker import Asker
 from bot.core.command import Command, Param
 from bot.core.panels import Panel
 from bot.core.platform import Invocation
@@ -60,8 +61,8 @@ class Watched:
     def answered(self, platform: str) -> None:
         self._gate.answered(platform)
 
-    def suggest(self, param: Param, typed: str, user: str) -> Sequence[str]:
-        return self._gate.suggest(param, typed, user)
+    def suggest(self, param: Param, typed: str, asker: Asker) -> Sequence[str]:
+        return self._gate.suggest(param, typed, asker)
 
     async def until(self, what: list[str], entry: str) -> None:
         """Wait until something was accepted or done."""

@@ -1,4 +1,4 @@
--- schema 108
+-- schema 109
 -- Until 0.1.0 is released, a change of the tables raises this number, also for the other engine.
 
 -- The same tables as for SQLite; ../0001_bot.sql explains them.
@@ -118,6 +118,14 @@ CREATE TABLE audit (
     action text NOT NULL,
     subject text NOT NULL,
     detail text NOT NULL
+);
+
+CREATE TABLE carried_rights (
+    "user" text COLLATE "C" NOT NULL,
+    place text COLLATE "C" NOT NULL,
+    rights text NOT NULL,
+    at double precision NOT NULL,
+    PRIMARY KEY ("user", place)
 );
 
 CREATE TABLE received (

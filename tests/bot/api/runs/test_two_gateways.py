@@ -11,13 +11,13 @@ from typing import Any
 import aiohttp
 import pytest
 
-from bot.api.runs.runs import PLATFORM
 from bot.api.server import ApiServer
 from bot.app import assembly
 from bot.app.app import App, gateway_of
 from bot.app.setup import BotSetup
 from bot.app.supervisor import beside, keep_served
 from bot.config import loader as configuration
+from bot.people.api_keys import PLATFORM
 from queueing.core.jobs import JobState, NewJob
 from queueing.core.requests import TextToImage
 from queueing.store.jobs.job_reader import StoredFiles

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bot.commands.registry import COMMANDS
+from bot.core.asker import Asker
 from bot.core.errors import ContentRefused
 from bot.core.platform import MessageRef
 from bot.texts import results as buttons
@@ -44,6 +45,9 @@ def test_numbered_buttons_say_in_words_what_they_do() -> None:
     ]  # fmt: skip
 
 
+ADA = Asker(user="fake:1", rooms=("fake:1", "fake"))
+
+
 def test_only_models_that_can_do_it_are_suggested() -> None:
     """People would choose a model from the list and be refused."""
 
@@ -51,9 +55,9 @@ def test_only_models_that_can_do_it_are_suggested() -> None:
         for command in running.dispatcher.commands:
             for param in command.params:
                 if (command.name, param.name) in {("image", "model"), ("settings", "image")}:
-                    assert list(running.dispatcher.suggest(param, "", "fake:1")) == ["flux"]
+                    assert list(running.dispatcher.suggest(param, "", ADA)) == ["flux"]
                 if (command.name, param.name) == ("preload", "model"):
-                    assert len(running.dispatcher.suggest(param, "", "fake:1")) > 1
+                    assert len(running.dispatcher.suggest(param, "", ADA)) > 1
 
     in_bot(scenario)
 

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, asynccontextmanager, nullcontext,
 from dataclasses import dataclass, field
 
 from bot.core.arrivals import Arrival, Arrivals
+from bot.core.asker import Asker
 from bot.core.command import Command, Param, ParamKind, Topic
 from bot.core.content import Content
 from bot.core.panels import Panel
@@ -87,7 +88,7 @@ class RecordingHandler:
     def answered(self, platform: str) -> None:
         self.answers.append(platform)
 
-    def suggest(self, param: Param, typed: str, user: str) -> Sequence[str]:
+    def suggest(self, param: Param, typed: str, asker: Asker) -> Sequence[str]:
         return [name for name in self.models if name.startswith(typed)]
 
     async def called(self, times: int = 1) -> Invocation:

@@ -7,7 +7,7 @@ import pytest
 from telegram import Bot, ChatMember, ChatMemberMember, User
 from telegram.error import NetworkError, TelegramError
 
-from bot.platforms.telegram.admins import AGAIN_S, FRESH_S, GroupAdmins
+from bot.platforms.telegram.admins import AGAIN_S, FRESH_S, GroupRoles
 from tests.simulation.loop import run
 
 GROUP = -1001
@@ -33,18 +33,18 @@ class Lists:
         return tuple(ChatMemberMember(each) for each in people)
 
 
-async def may(known: GroupAdmins, lists: Lists, person: int, **how: Any) -> bool:
+async def may(known: GroupRoles, lists: Lists, person: int, **how: Any) -> bool:
     told: dict[str, Any] = {"anonymous": False, **how}
     rights = await known.rights(cast("Bot", lists), "telegram", GROUP, person, **told)
-    assert rights in (RIGHT, frozenset())
-    return bool(rights)
+    assert rights - RIGHT == {f"telegram:group-members@{GROUP}"}
+    return rights > RIGHT
 
 
 def test_a_list_is_asked_for_once_in_five_minutes_and_an_admin_of_before_is_none() -> None:
     """Telegram would be asked with every message, or a person dismissed would stay an admin."""
 
     async def scenario() -> None:
-        lists, known = Lists(), GroupAdmins([str(GROUP)])
+        lists, known = Lists(), GroupRoles(lambda: [str(GROUP)])
         lists.admins = (7, 99)
         assert await asyncio.gather(*(may(known, lists, 7) for _ in range(9))) == [True] * 9
         assert not await may(known, lists, 99)
@@ -66,7 +66,7 @@ def test_while_there_is_no_list_nobody_is_an_admin(failure: TelegramError | None
     """An old list would go on for ever, or a call would wait for Telegram as long as that is away."""
 
     async def scenario() -> None:
-        lists, known = Lists(), GroupAdmins([str(GROUP)])
+        lists, known = Lists(), GroupRoles(lambda: [str(GROUP)])
         assert await may(known, lists, 7)
         await asyncio.sleep(FRESH_S + 1)
         lists.failure, lists.takes_s = failure, 1000.0 if failure is None else 0.1
@@ -86,7 +86,7 @@ def test_groups_that_are_not_named_are_not_asked_about() -> None:
     """Everyone's groups would be asked for, and their admins be ours."""
 
     async def scenario() -> None:
-        lists, known = Lists(), GroupAdmins(["-1002"])
+        lists, known = Lists(), GroupRoles(lambda: ["-1002"])
         assert not await may(known, lists, 7)
         assert not await may(known, lists, 7, anonymous=True)
         assert lists.asked == []

@@ -1,0 +1,251 @@
+"""Who may use what, and where: a table of rules, of which the first that fits decides. Pure."""
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Literal, get_args
+
+from backends.common.model_names import lora_word
+from bot.core.asker import Asker
+from bot.core.live_settings import Defaults
+from bot.core.refusals import Declined, Phrase, Refusal, RefusalKind
+from bot.people.api_keys import service_of
+from bot.requests import shared_prompts
+from bot.requests.options import SIDE_LEAST, SIDE_STEP
+from queueing.core.catalog import Catalog
+from queueing.core.errors import UnknownModel
+from queueing.core.requests import Capability, Generation, Request, TextToImage, TextToVideo
+from queueing.core.specs import ModelSpec, pixels, usual_pixels
+
+Kind = Literal["image", "edit", "upscale", "video", "music", "speak", "transcribe", "ask", "embed"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+KIND_OF: Mapping[Capability, Kind] = {
+    Capability.TEXT_TO_IMAGE: "image",
+    Capability.IMAGE_TO_IMAGE: "image",
+    Capability.IMAGE_EDIT: "edit",
+    Capability.UPSCALE: "upscale",
+    Capability.TEXT_TO_VIDEO: "video",
+    Capability.IMAGE_TO_VIDEO: "video",
+    Capability.TEXT_TO_AUDIO: "music",
+    Capability.TEXT_TO_SPEECH: "speak",
+    Capability.SPEECH_TO_TEXT: "transcribe",
+    Capability.TEXT_TO_TEXT: "ask",
+    Capability.VISION: "ask",
+    Capability.EMBEDDING: "embed",
+    Capability.IMAGE_EMBEDDING: "embed",
+}
+_NAMED = 12  # models named in a sentence
+
+Numbers = Mapping[str, float]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rule:
+    """What the people in `who` may use in the rooms of `where`; empty means everyone or everywhere.
+
+    `who` are people and rights, `where` the names of rooms. For `models`, `kinds` and `loras`, None
+    means all. `most` bounds single requests by the names of `ModelSpec.most`. `limits` are fields
+    of `PersonLimits`, which replace those of a person's role. With `spoiler`, results are hidden
+    until a reader reveals them. With `private`, only private chats show results.
+    """
+
+    who: frozenset[str] = frozenset()
+    where: frozenset[str] = frozenset()
+    models: frozenset[str] | None = None
+    kinds: frozenset[Kind] | None = None
+    loras: frozenset[str] | None = None
+    defaults: Defaults = field(default_factory=Defaults)
+    most: Numbers = field(default_factory=dict)
+    limits: Mapping[str, int | float | str | None] = field(default_factory=dict)
+    spoiler: bool = False
+    private: bool = False
+
+    def fits(self, asker: Asker) -> bool:
+        """Return whether the rule is about a person in a room."""
+        names = {asker.user, service_of(asker.user), *asker.rights}
+        here = not self.where or not self.where.isdisjoint(asker.rooms)
+        return here and (not self.who or not self.who.isdisjoint(names))
+
+
+EVERYTHING = Rule()
+"""Allows everything: the rule of an installation without rules."""
+NOTHING = Rule(kinds=frozenset())
+"""Allows nothing: the rule of a request for which none was decided."""
+
+
+class RuleTable:
+    """The operator's rules in order. The first that fits decides."""
+
+    def __init__(self, rules: Iterable[Rule] = ()) -> None:
+        self._rules: Sequence[Rule] = tuple(rules)
+
+    def take(self, rules: Iterable[Rule]) -> None:
+        """Replace all rules."""
+        self._rules = tuple(rules)
+
+    def of(self, asker: Asker) -> Rule:
+        """Return the rule for a person in a room."""
+        if not self._rules:
+            return EVERYTHING
+        return next((rule for rule in self._rules if rule.fits(asker)), NOTHING)
+
+
+# ---------------------------------------------------------------- what a rule offers
+
+
+def offered(catalog: Catalog, rule: Rule) -> Catalog:
+    """Return a catalog with only the models and capabilities that a rule allows."""
+    if rule.models is None and rule.kinds is None:
+        return catalog
+    return _offered(catalog, rule.models, rule.kinds)
+
+
+@lru_cache(maxsize=64)  # more than the rules of most installations
+def _offered(
+    catalog: Catalog, models: frozenset[str] | None, kinds: frozenset[Kind] | None
+) -> Catalog:
+    found = None if models is None else {_name(catalog, each) for each in models}
+    able = {each for each in Capability if kinds is None or KIND_OF[each] in kinds}
+    specs = (
+        replace(spec, capabilities=spec.capabilities & able)
+        for spec in catalog.models.values()
+        if found is None or spec.name in found
+    )
+    return Catalog((spec for spec in specs if spec.capabilities), catalog.hosts.values())
+
+
+def _name(catalog: Catalog, word: str) -> str | None:
+    spec = catalog.find(word)
+    return None if spec is None else spec.name
+
+
+def allows_kind(rule: Rule, able: Capability) -> bool:
+    """Return whether a rule allows a kind of request."""
+    return rule.kinds is None or KIND_OF[able] in rule.kinds
+
+
+def require_kind(rule: Rule, able: Capability) -> None:
+    """Refuse a kind of request that a rule does not allow. Raises `Declined`."""
+    if not allows_kind(rule, able):
+        raise Declined(kind_refused(able))
+
+
+def kind_refused(able: Capability) -> Refusal:
+    """Return the refusal of a kind of request."""
+    return Refusal(RefusalKind.KIND_NOT_ALLOWED, what=Phrase(f"ability.{able}"))
+
+
+def require_model(catalog: Catalog, rule: Rule, word: str, able: Capability) -> ModelSpec:
+    """Return the model of that name or alias, if it has the capability and a rule allows it.
+
+    Raises `Declined` and `Refused`, which name only models that the rule allows.
+    """
+    allowed = offered(catalog, rule)
+    require_kind(rule, able)
+    spec = catalog.find(word)
+    if spec is not None and allowed.find(spec.name) is None:
+        raise Declined(_model_refused(spec.name, allowed.able(able)))
+    if spec is None:
+        raise UnknownModel(word, allowed.nearest(word, able), allowed.able(able))
+    return allowed.require(spec.name, able)
+
+
+def _model_refused(model: str, others: Sequence[str]) -> Refusal:
+    if not others:
+        return Refusal(RefusalKind.MODEL_NOT_ALLOWED, model=model)
+    names = ", ".join(others[:_NAMED])
+    return Refusal(RefusalKind.MODEL_NOT_ALLOWED_OTHERS, model=model, names=names)
+
+
+# ---------------------------------------------------------------- single requests
+
+
+def offers_lora(rule: Rule, name: str) -> bool:
+    """Return whether a rule allows a LoRA."""
+    return rule.loras is None or lora_word(name) in map(lora_word, rule.loras)
+
+
+def require_loras(rule: Rule, request: Request) -> None:
+    """Refuse a LoRA that a rule does not allow, also one in the prompt. Raises `Declined`."""
+    if rule.loras is None or not isinstance(request, Generation):
+        return
+    written = shared_prompts.tagged(f"{request.prompt}\n{request.negative or ''}")
+    for name in (*(lora.name for lora in request.lora), *written):
+        if not offers_lora(rule, name):
+            raise Declined(Refusal(RefusalKind.LORA_NOT_ALLOWED, name=name[:60]))
+
+
+def within(
+    rule: Rule, request: Request, usual: Numbers, takes: Collection[str] | None, *, has_files: bool
+) -> Request:
+    """Return a request within a rule's bounds. Raises `Declined`.
+
+    An explicit value beyond them is refused. A value that is left to the model is lowered to the
+    bound. `usual` are the model's own values, as far as known; `takes` are the fields it honours,
+    None for all. The size of an image made from others (`has_files`) follows theirs.
+    """
+    if not rule.most or not isinstance(request, Generation):
+        return request
+    wanted = _numbers(rule, request, usual)
+    if isinstance(request, TextToImage | TextToVideo) and "pixels" in rule.most:
+        follows = has_files and isinstance(request, TextToImage)
+        wanted |= {} if follows else _size(rule.most["pixels"], request, usual)
+    for name in wanted:
+        if takes is not None and name not in takes:
+            what = "pixels" if name in {"width", "height"} else name
+            made = usual_pixels(request, usual) if what == "pixels" else usual[name]
+            raise Declined(too_much(what, made, rule.most.get(what, rule.most.get("frames", 0))))
+    return request.model_copy(update=wanted)
+
+
+def _numbers(rule: Rule, request: Generation, usual: Numbers) -> dict[str, object]:
+    """Return the lowered steps and seconds. Raises `Declined`."""
+    most, wanted = dict(rule.most), dict[str, object]()
+    fps = getattr(request, "fps", None) or usual.get("fps")
+    if isinstance(request, TextToVideo) and "frames" in most and fps:
+        if request.seconds is not None and request.seconds * fps > most["frames"]:
+            raise Declined(too_much("frames", request.seconds * fps, most["frames"]))
+        most["seconds"] = min(most.get("seconds", math.inf), most["frames"] / fps)
+    for name in ("steps", "count", "seconds"):
+        if name not in most or name not in type(request).model_fields:
+            continue
+        given = getattr(request, name)
+        if given is not None and given > most[name]:
+            raise Declined(too_much(name, given, most[name]))
+        if given is None and usual.get(name, 0) > most[name]:
+            wanted[name] = int(most[name]) if name == "steps" else most[name]
+    return wanted
+
+
+def _size(most: float, request: TextToImage | TextToVideo, usual: Numbers) -> dict[str, object]:
+    """Return the lowered width and height. Raises `Declined`."""
+    made = pixels(request, usual)
+    if made <= most:
+        return {}
+    if request.width or request.height:
+        raise Declined(too_much("pixels", made, most))
+    across, down = (
+        usual.get(name, own)
+        for name, own in zip(("width", "height"), request.usual_sides, strict=True)
+    )
+    scale = math.sqrt(most / made)
+    return {"width": _grid(across * scale), "height": _grid(down * scale)}
+
+
+def _grid(side: float) -> int:
+    return max(SIDE_LEAST, int(side // SIDE_STEP) * SIDE_STEP)
+
+
+def require_small(rule: Rule, sides: tuple[int, int] | None) -> None:
+    """Refuse an image that is larger than a rule's size, because its result is. Raises `Declined`."""
+    most = rule.most.get("pixels")
+    if most is not None and sides is not None and sides[0] * sides[1] > most:
+        raise Declined(too_much("pixels", sides[0] * sides[1], most))
+
+
+def too_much(what: str, asked: float, most: float) -> Refusal:
+    """Return the refusal of a value beyond a rule's bound."""
+    scale = 1e6 if what == "pixels" else 1
+    shown = {"asked": f"{asked / scale:.3g}", "most": f"{most / scale:.3g}"}
+    return Refusal(RefusalKind.TOO_MUCH, unit=Phrase(f"rule.{what}"), **shown)

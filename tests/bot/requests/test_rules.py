@@ -1,0 +1,153 @@
+"""Which rule decides, and what it allows: pure functions of plain values."""
+
+from typing import Any
+
+import pytest
+
+from bot.core.asker import Asker
+from bot.core.refusals import Declined, RefusalKind
+from bot.requests.rules import (
+    EVERYTHING,
+    KIND_OF,
+    KINDS,
+    NOTHING,
+    Rule,
+    RuleTable,
+    offered,
+    require_loras,
+    require_model,
+    within,
+)
+from queueing.core.catalog import Catalog
+from queueing.core.errors import Refused, UnknownModel
+from queueing.core.requests import Capability, LoraWeight, TextToImage, TextToVideo
+from queueing.core.specs import BackendSpec, HostSpec
+from tests.bot.results import FLUX, LENS, QWEN
+
+CATALOG = Catalog(
+    [FLUX, LENS, QWEN],
+    [HostSpec(name="h", vram_mb=1000, backends=(BackendSpec(name="comfy", kind="demo", url=""),))],
+)
+USUAL = {"width": 1024.0, "height": 1024.0, "steps": 24.0, "seconds": 10.0, "fps": 16.0}
+
+
+def asker(user: str, *rooms: str, rights: tuple[str, ...] = ()) -> Asker:
+    return Asker(user=user, rooms=rooms, rights=frozenset(rights))
+
+
+def rule(*who: str, where: tuple[str, ...] = (), **fields: Any) -> Rule:
+    return Rule(who=frozenset(who), where=frozenset(where), **fields)
+
+
+def test_the_first_rule_that_fits_person_and_room_decides_alone() -> None:
+    """A rule for some would bind others, or a later rule would add to an earlier one."""
+    patrons = rule("discord-role:1", where=("discord:5", "api"))
+    gallery = rule(where=("discord:5",))
+    service = rule("service:n8n")
+    others = Rule(spoiler=True)
+    table = RuleTable([patrons, gallery, service, others])
+    role = ("discord-role:1",)
+    assert table.of(asker("discord:9", "discord:7", "discord:5", "discord", rights=role)) is patrons
+    assert table.of(asker("discord:9", "api:x@discord:9", "api", rights=role)) is patrons
+    assert table.of(asker("discord:9", "discord:5", "discord")) is gallery
+    assert table.of(asker("discord:9", "discord:6", "discord", rights=role)) is others
+    assert table.of(asker("service:n8n", "api")) is service
+    assert table.of(asker("service:n8n/ada", "api")) is service
+    assert table.of(asker("service:n8nx", "api")) is others
+    assert RuleTable().of(asker("web:ada", "web")) is EVERYTHING
+    assert RuleTable([patrons]).of(asker("web:ada", "web")) is NOTHING
+
+
+def test_every_capability_has_a_kind_that_a_rule_can_name() -> None:
+    """A kind that is added later would be allowed to everyone, or to no one."""
+    assert set(KIND_OF) == set(Capability)
+    assert set(KIND_OF.values()) == set(KINDS)
+
+
+def test_only_what_is_allowed_is_offered_and_named_in_refusals() -> None:
+    """A refusal would suggest a model that is refused as well."""
+    only = rule(models=frozenset({"QWEN", "lens"}), kinds=frozenset({"ask", "image"}))
+    assert list(offered(CATALOG, only).models) == ["qwen"]
+    assert offered(CATALOG, EVERYTHING) is CATALOG
+    with pytest.raises(Declined) as refused:
+        require_model(CATALOG, only, "flux", Capability.TEXT_TO_IMAGE)
+    assert refused.value.refusal.kind is RefusalKind.MODEL_NOT_ALLOWED
+    with pytest.raises(Declined) as refused:
+        require_model(CATALOG, only, "lens", Capability.UPSCALE)
+    assert refused.value.refusal.kind is RefusalKind.KIND_NOT_ALLOWED
+    with pytest.raises(UnknownModel) as unknown:
+        require_model(CATALOG, only, "fluxx", Capability.TEXT_TO_IMAGE)
+    assert (unknown.value.nearest, unknown.value.able) == ((), ())
+    for able in Capability:
+        with pytest.raises((Declined, Refused)):
+            require_model(CATALOG, NOTHING, "flux", able)
+
+
+@pytest.mark.parametrize(
+    ("asked", "most", "made"),
+    [
+        ({}, {}, {}),
+        ({}, {"steps": 8}, {"steps": 8}),
+        ({"steps": 8}, {"steps": 8}, {"steps": 8}),
+        ({"steps": 9}, {"steps": 8}, None),
+        ({"count": 3}, {"count": 2}, None),
+        ({}, {"pixels": 512 * 512}, {"width": 512, "height": 512}),
+        ({"width": 512}, {"pixels": 512 * 512}, None),
+        ({"width": 512, "height": 512}, {"pixels": 512 * 512}, {"width": 512, "height": 512}),
+        ({}, {"pixels": 4e6}, {}),
+    ],
+)
+def test_what_is_asked_for_is_bounded_and_what_is_left_open_lowered(
+    asked: Any, most: Any, made: Any
+) -> None:
+    """Whoever names no size would get one that they may not ask for."""
+    request = TextToImage(prompt="a cat", **asked)
+    if made is None:
+        with pytest.raises(Declined) as refused:
+            within(rule(most=most), request, USUAL, None, has_files=False)
+        assert refused.value.refusal.kind is RefusalKind.TOO_MUCH
+    else:
+        found = within(rule(most=most), request, USUAL, None, has_files=False)
+        assert found == TextToImage(prompt="a cat", **{**asked, **made})
+
+
+def test_a_model_that_cannot_be_lowered_is_refused() -> None:
+    """A rule would have no effect on a model whose steps are fixed."""
+    with pytest.raises(Declined):
+        within(rule(most={"steps": 8}), TextToImage(prompt="a"), USUAL, {"seed"}, has_files=False)
+
+
+def test_a_video_is_bounded_by_seconds_and_by_frames() -> None:
+    """A higher frame rate would be a way round the length."""
+    bounds = rule(most={"seconds": 8, "frames": 80})
+    video = TextToVideo(prompt="a cat")
+    lowered = within(bounds, video, USUAL, None, has_files=False)
+    assert isinstance(lowered, TextToVideo)
+    assert lowered.seconds == 5
+    for asked in ({"seconds": 9}, {"seconds": 8, "fps": 12}):
+        with pytest.raises(Declined):
+            within(bounds, TextToVideo(prompt="a", **asked), USUAL, None, has_files=False)
+
+
+@pytest.mark.parametrize(
+    ("request_", "allowed"),
+    [
+        (TextToImage(prompt="a cat"), True),
+        (TextToImage(prompt="a cat", lora=(LoraWeight(name="Ink.safetensors"),)), True),
+        (TextToImage(prompt="a cat", lora=(LoraWeight(name="other/ink"),)), False),
+        (TextToImage(prompt="a cat", lora=(LoraWeight(name="gore"),)), False),
+        (TextToImage(prompt="a cat <lora:gore:1>"), False),
+        (TextToImage(prompt="a cat", negative="<LORA:gore>"), False),
+        (TextToImage(prompt="a cat <lora:ink:1>"), True),
+    ],
+)
+def test_a_lora_needs_permission_wherever_it_is_named(
+    request_: TextToImage, *, allowed: bool
+) -> None:
+    """A server that reads tags would apply a LoRA that a prompt smuggles in."""
+    bound = rule(loras=frozenset({"ink"}))
+    if allowed:
+        require_loras(bound, request_)
+    else:
+        with pytest.raises(Declined):
+            require_loras(bound, request_)
