@@ -271,6 +271,8 @@ class Invocation:
       returned from it, after a restart at the latest.
     - `album` is set for images that arrive one by one. `key` is then the album's, the
       same for late parts.
+    - `lasting`: the chat is one conversation, which a question continues however old its last
+      answer is.
     - `arrival` is the call's place among those of its person in its chat, if the platform
       took it beforehand; see `CommandHandler.arrived`.
     """
@@ -305,6 +307,7 @@ class Invocation:
     lacks: tuple[str, ...] = ()
     in_time: Callable[[], bool] = lambda: True
     album: Album | None = None
+    lasting: bool = False
     arrival: Arrival | None = None
 
     @property

@@ -230,6 +230,11 @@ class MessageRecords:
 
         return await self._database.read(query)
 
+    async def jobs_in(self, platform: str, chat: str, limit: int) -> tuple[int, ...]:
+        """Return the newest jobs whose status messages are in a chat, newest first."""
+        rows = await self._database.rows(sql.JOBS_IN, (platform, chat, limit))
+        return tuple(job_id for (job_id,) in rows)
+
     async def parts(self, job_id: int) -> tuple[MessageRef, ...]:
         """Return all known messages of a job: its status message and further parts."""
 

@@ -10,6 +10,7 @@ PUT_MESSAGE = (
     " message = excluded.message, sent_at = excluded.sent_at"
 )
 MESSAGE = "SELECT platform, chat, message, sent_at FROM messages WHERE job_id = ?"
+JOBS_IN = "SELECT job_id FROM messages WHERE platform = ? AND chat = ? ORDER BY job_id DESC LIMIT ?"
 JOB_OF = """
 SELECT job_id FROM messages WHERE platform = ? AND chat = ? AND message = ?
 UNION ALL

@@ -169,6 +169,7 @@ async def meant_job(context: Context, call: Call) -> Job:
 
 
 _PAGE = 10
+_OLDER = 50  # jobs of a chat, of which one may be a question
 _NAME_MOST = 32
 _ROLES = frozenset({"system", "user", "assistant", "developer", "tool", "function"})
 
@@ -232,9 +233,23 @@ async def _last(context: Context, call: Call) -> Job | None:
             job for job in page if job.queued_at > fresh and (job.finished_at or now) >= since
         )
         found = next((job for job in recent if _is_exchange(job, call)), None)
-        if found is not None or page[-1].queued_at < max(since, fresh):
+        if found is not None:
             return found
+        if page[-1].queued_at < max(since, fresh):
+            break
         before = page[-1].id
+    return await _older(context, call, fresh) if invocation.lasting else None
+
+
+async def _older(context: Context, call: Call, fresh: float) -> Job | None:
+    """Return the last exchange among the newest jobs of a chat that is one conversation."""
+    at = call.invocation
+    for job_id in await context.records.jobs_in(at.platform, at.chat, _OLDER):
+        job = await context.queue.jobs.get(job_id)
+        if job is None or job.owner != at.user or job.queued_at <= fresh:
+            continue
+        if _is_exchange(job, call):
+            return job
     return None
 
 

@@ -325,6 +325,7 @@ class Calls:
             command=command,
             language=language,
             respond=self._respond(chat, key),
+            lasting=True,
         )
 
     def _call_key(self, person: WebPerson, key: str) -> str:

@@ -75,6 +75,28 @@ def test_a_conversation_ends_when_it_has_rested_for_long(waits_s: float, *, goes
     in_bot(scenario)
 
 
+def test_a_chat_that_is_one_conversation_goes_on_after_any_time() -> None:
+    """The page would show yesterday's conversation, and the model not know a word of it."""
+
+    async def scenario(running: Bot) -> None:
+        await done(running, BOB, lasting=True)
+        for number in range(12):  # more than a page of the person's history
+            await done(running, f"/image cat {number}", chat="2")
+        await done(running, "/image a cat", lasting=True)
+        await asyncio.sleep(3 * 86_400)
+        await done(running, "/ask elsewhere?", chat="2")
+        assert turns(await done(running, WHO, lasting=True)) == [
+            "my name is Bob",
+            "what is my name?",
+        ]
+        assert len(turns(await done(running, WHO, "fake:2", lasting=True))) == 1
+        await running.dispatcher.call(running.chat.call("/new", lasting=True))
+        await asyncio.sleep(3600)
+        assert len(turns(await done(running, WHO, lasting=True))) == 1
+
+    in_bot(scenario)
+
+
 def test_a_question_asked_before_the_answer_is_there_knows_the_one_before() -> None:
     """Two sentences sent one after the other would be two strangers' to the model."""
 
