@@ -14,6 +14,7 @@ export class Log {
     this.number = 0;
     this.room = byId("log-room");
     this.lines = byId("log-lines");
+    this.room.setAttribute("aria-label", tell("log_lines"));
     write(byId("log-summary"), tell("log_summary"));
     write(byId("log-only-label"), tell("log_only"));
     write(byId("log-none"), tell("log_none"));

@@ -324,6 +324,8 @@ def _model(name: str, moments: Sequence[float], step_s: float, chance: random.Ra
         failed_loads=sum(step.failed_loads for step in steps),
         evictions=sum(step.evictions for step in steps),
         steps=steps,
+        given=21,
+        kept=18,
     )
 
 

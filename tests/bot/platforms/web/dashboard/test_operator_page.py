@@ -312,6 +312,11 @@ async def test_a_share_of_a_few_minutes_says_so(room: Room) -> None:
     assert "recorded" not in await page.text(".host-time:nth-child(2) .facts")
 
 
+async def test_each_model_says_how_often_its_estimates_held(room: Room) -> None:
+    """One model's bad guesses would hide among all others' good ones."""
+    await room.page.wait_text("18 of 21 met", ".met-by-model")
+
+
 async def test_a_failure_leads_to_its_last_job(room: Room) -> None:
     """An operator would know that memory is short, and not for which request."""
     page = room.page
