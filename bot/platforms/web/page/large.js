@@ -4,6 +4,7 @@ import { byId, make, sizeText } from "./dom.js";
 import { icon } from "./icons.js";
 import { addressOf, isImage } from "./images.js";
 import { copyText } from "./markdown.js";
+import { clockText } from "./moments.js";
 import { say } from "./texts.js";
 
 const SWIPE_PX = 48;
@@ -89,10 +90,10 @@ export class Large {
   }
 
   /** Show the images of a message, with the actions of its result if that still exists. */
-  async showMessage({ files, buttons }, id) {
+  async showMessage({ files, buttons, spoiler }, id) {
     const images = files.filter(isImage);
     const things = images.map((file) =>
-      ({ address: addressOf(file), name: file.name, size: file.size, kind: "image", hidden: false, item: null }));
+      ({ address: addressOf(file), name: file.name, size: file.size, kind: "image", hidden: spoiler && file.id !== id, item: null }));
     this.show(things, images.findIndex((file) => file.id === id));
     const job = buttons.flat().find(({ command }) => command === "delete")?.job;
     const answer = job ? await fetch(`gallery/${job}`).catch(() => null) : null;
@@ -136,7 +137,8 @@ export class Large {
     byId("large-before").hidden = !several || (this.more && at === 0);
     byId("large-after").hidden = !several;
     const of = several && !this.more ? `${at + 1}/${this.things.length} · ` : "";
-    this.note(`${of}${name} · ${sizeText(size)}`);
+    const title = item ? `${item.model} · ${clockText(item.at)}` : name; // servers' file names say nothing
+    this.note(`${of}${title} · ${sizeText(size)}`);
     byId("large-prompt").textContent = item?.prompt ?? "";
     byId("large-prompt").hidden = !item?.prompt;
     this.drawMedia();
