@@ -1,7 +1,7 @@
 // The pickers beside the text field: what to make, with which model and which options. What was used
 // last stays, for each kind. A command that is typed takes precedence over all of them.
 
-import { announce, byId, make } from "./dom.js";
+import { announce, byId, make, recall, remember } from "./dom.js";
 import { commandLine } from "./line.js";
 import { MoreDialog, NAMES, picker, update } from "./pickers.js";
 import { say } from "./texts.js";
@@ -31,7 +31,7 @@ export class Making {
   constructor(on) {
     this.on = on;
     this.offered = { kinds: [], shapes: [], styles: [], names: [] };
-    this.kept = load();
+    this.kept = JSON.parse(recall(KEPT, true)) ?? {};
     this.passing = null; // a kind for the next message only, because of what is attached or replied to
     this.image = false;
     this.reply = false;
@@ -162,14 +162,13 @@ export class Making {
   set(name, value) {
     if (value) this.values[name] = value;
     else delete this.values[name];
-    save(this.kept);
+    remember(KEPT, JSON.stringify(this.kept), true);
     this.draw();
   }
 
   /** Forget what was used last, which may hold a person's words. */
   forget() {
-    this.kept = {};
-    save(this.kept);
+    remember(KEPT, null, true);
   }
 
   // ---------------------------------------------------------------- the row
@@ -192,7 +191,7 @@ export class Making {
   choose(kind) {
     this.passing = null;
     this.kept.kind = kind;
-    save(this.kept);
+    remember(KEPT, JSON.stringify(this.kept), true);
     this.draw();
   }
 
@@ -225,21 +224,4 @@ function waitText(model) {
   if (model.wait_s === null) return model.name;
   if (model.wait_s < 90) return say("making_wait_s", { model: model.name, count: Math.max(1, model.wait_s) });
   return say("making_wait_min", { model: model.name, count: Math.round(model.wait_s / 60) });
-}
-
-function load() {
-  try {
-    const { kind, ...kinds } = JSON.parse(localStorage.getItem(KEPT)) ?? {};
-    return { ...Object.fromEntries(Object.entries(kinds).filter(([, kept]) => kept?.constructor === Object)), kind };
-  } catch {
-    return {}; // nothing was kept, or storage is not allowed
-  }
-}
-
-function save(kept) {
-  try {
-    localStorage.setItem(KEPT, JSON.stringify(kept));
-  } catch {
-    // Storage is full or not allowed, so the choice ends with the page.
-  }
 }

@@ -2,7 +2,7 @@
 // said is transcribed into the text field, or sent at once.
 
 import { Dictation } from "./dictation.js";
-import { announce, byId, newKey } from "./dom.js";
+import { announce, byId, newKey, recall, remember } from "./dom.js";
 import { say } from "./texts.js";
 
 const AT_ONCE = "usher-send-at-once";
@@ -28,7 +28,7 @@ export class Microphone {
     byId("mic-discard").textContent = say("mic_discard");
     byId("mic-done").textContent = say("mic_done");
     byId("mic-once-label").textContent = say("mic_at_once");
-    byId("mic-once").checked = stored();
+    byId("mic-once").checked = recall(AT_ONCE, true) !== null;
     this.listen();
   }
 
@@ -63,7 +63,8 @@ export class Microphone {
     button.addEventListener("click", (event) => event.detail === 0 && this.pressed === null && this.toggle());
     byId("mic-done").addEventListener("click", () => this.finish(true));
     byId("mic-discard").addEventListener("click", () => this.discard());
-    byId("mic-once").addEventListener("change", () => store(byId("mic-once").checked));
+    byId("mic-once").addEventListener("change", () =>
+      remember(AT_ONCE, byId("mic-once").checked ? "yes" : null, true));
     addEventListener("keydown", (event) => event.key === "Escape" && this.recorder && this.discard());
     addEventListener("blur", () => this.held && this.release(false));
   }
@@ -187,21 +188,5 @@ export class Microphone {
 
   bar(name, on) {
     byId("dictation").classList.toggle(name, on);
-  }
-}
-
-function stored() {
-  try {
-    return localStorage.getItem(AT_ONCE) === "yes";
-  } catch {
-    return false;
-  }
-}
-
-function store(on) {
-  try {
-    localStorage.setItem(AT_ONCE, on ? "yes" : "no");
-  } catch {
-    // Storage is full or not allowed, so the choice ends with the page.
   }
 }
