@@ -108,8 +108,9 @@ export class Making {
   line(text) {
     if (!this.kind || text.startsWith("/")) return text;
     const model = this.chosen();
-    const chat = this.kind.name === "chat" && (this.reply || !model);
-    if (chat || this.passing === "chat") return text;
+    // A reply stays in its conversation, and files without a text are described or transcribed.
+    const asTyped = this.kind.name === "chat" && (this.reply || !model || !text);
+    if (asTyped || this.passing === "chat") return text;
     const options = this.options()
       .map((option) => [option.name, this.valid(option)])
       .filter(([, value]) => value);
