@@ -25,8 +25,9 @@ def chat_assets() -> Assets:
     files = page_files()
     page, policy = _page(files)
     made = files | {_INDEX: ("text/html", page.encode())}
-    made[_WORKER] = ("text/javascript", _worker(made, page_texts()))
-    return Assets(made, {_INDEX: {"Content-Security-Policy": policy}})
+    version, worker = _worker(made, page_texts())
+    made[_WORKER] = ("text/javascript", worker)
+    return Assets(made, {_INDEX: {"Content-Security-Policy": policy, "X-Shell-Version": version}})
 
 
 def _page(files: Files) -> tuple[str, str]:
@@ -51,8 +52,8 @@ def _modules(files: Files, first: str) -> list[str]:
     return found
 
 
-def _worker(files: Files, texts: Files) -> bytes:
-    """Return the service worker with the list of what it keeps, and a version of these files."""
+def _worker(files: Files, texts: Files) -> tuple[str, bytes]:
+    """Return a version of what the service worker keeps, and the worker with the list of it."""
     kept = {"./": files[_INDEX]} | {
         f"static/{name}": file
         for name, file in files.items()
@@ -62,4 +63,4 @@ def _worker(files: Files, texts: Files) -> bytes:
     source = files[_WORKER][1]
     version = sha256(b"".join(body for _, body in kept.values()) + source).hexdigest()[:16]
     shell = {"version": version, "files": [*kept]}
-    return f"const SHELL = {json.dumps(shell)};\n".encode() + source
+    return version, f"const SHELL = {json.dumps(shell)};\n".encode() + source

@@ -47,9 +47,10 @@ export class Attention {
 
   async notify(message, shown) {
     if (!this.wanted) return;
-    const words = bodyText(shown.body).trim().slice(0, 200);
-    const { active } = await navigator.serviceWorker.ready;
-    active.postMessage({ title: say("notify_ready"), body: words, tag: message });
+    const body = bodyText(shown.body).trim().slice(0, 200);
+    const worker = await navigator.serviceWorker.ready;
+    // Phones have no other way than the worker's. The tag makes several tabs show it once.
+    await worker.showNotification(say("notify_ready"), { body, tag: message, icon: "static/icon-192.png" });
   }
 
   // ---------------------------------------------------------------- the bell

@@ -1,20 +1,20 @@
-// The service worker: shows the page while its server is away, and shows notifications. It keeps nothing
-// personal, only the files in SHELL, which the server writes before this text. They come from the server
-// whenever it answers, so an upgrade never shows an old page.
+// The service worker: shows the page while its server is away, and opens it from notifications. It keeps nothing
+// personal, only the files in SHELL, which the server writes before this text. The page itself comes from
+// the server whenever it answers, and says its version. Other files do not, if they are of that version.
 
 const { scope } = registration;
 const OURS = `usher ${scope} `; // another program's pages may share the origin
 const KEPT = OURS + SHELL.version;
 const addresses = new Set(SHELL.files.map((file) => new URL(file, scope).href));
+const current = new Set(); // ids of the pages of this version; forgotten when the browser stops the worker
 const TEXTS = /^texts\/([a-z]+)[^/]*\.json$/i;
 
 addEventListener("install", (event) => event.waitUntil(keep()));
 addEventListener("activate", (event) => event.waitUntil(dropOthers()));
 addEventListener("fetch", (event) => {
   const address = event.request.method === "GET" && keptAs(event.request.url);
-  if (address) event.respondWith(answer(event.request, address));
+  if (address) event.respondWith(answer(event, address));
 });
-addEventListener("message", (event) => event.waitUntil(notify(event.data, event.source)));
 addEventListener("notificationclick", (event) => {
   event.notification.close();
   event.waitUntil(showPage());
@@ -41,23 +41,19 @@ function keptAs(url) {
   return addresses.has(texts(locale)) ? texts(locale) : texts("en");
 }
 
-async function answer(request, address) {
-  let response;
+async function answer({ request, clientId, resultingClientId }, address) {
+  const cache = await caches.open(KEPT);
+  const kept = () => cache.match(address, { ignoreVary: true });
+  let response = current.has(clientId) ? await kept() : null;
+  if (response) return response;
   try {
     response = await fetch(request);
+    if (response.headers.get("X-Shell-Version") === SHELL.version) current.add(resultingClientId);
     if (response.status < 500) return response; // else a proxy's, or a process about to stop
   } catch {
     // no network, or no server
   }
-  const cache = await caches.open(KEPT);
-  return (await cache.match(address, { ignoreVary: true })) ?? response ?? Response.error();
-}
-
-/** Show a notification, unless the person looks at the page in another tab. */
-async function notify({ title, body, tag }, source) {
-  const pages = await clients.matchAll({ type: "window" });
-  if (pages.some((page) => page.id !== source.id && page.visibilityState === "visible")) return;
-  await registration.showNotification(title, { body, tag, icon: "static/icon-192.png" });
+  return (await kept()) ?? response ?? Response.error();
 }
 
 async function showPage() {

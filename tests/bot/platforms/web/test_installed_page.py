@@ -3,10 +3,11 @@
 import asyncio
 
 import pytest
+from aiohttp.web import Request, Response
 
 from bot.core.content import Button, Content
 from bot.platforms.web import shell
-from bot.platforms.web.assets import page_files
+from bot.platforms.web.assets import Assets, page_files
 from bot.platforms.web.platform import Web
 from tests.bot.platforms.web.test_web_page import Stage, chromium, stage
 from tests.bot.platforms.web.web_client import running
@@ -60,6 +61,22 @@ async def test_the_page_opens_without_its_server_and_comes_back(
             await page.wait("document.title === 'Newer'")
             look = f"{WORKS}.then((names) => (window.kept = names))"
             await page.wait(f"({look}, window.kept && !window.kept.includes({first!r}))")
+            asked: list[str] = []
+            _record(monkeypatch, asked)
+            await page.reload()
+            await page.wait_text("a secret")
+            assert set(asked) - {"sw.js"} == {"index.html"}
+
+
+def _record(monkeypatch: pytest.MonkeyPatch, asked: list[str]) -> None:
+    """Note the names of the files that browsers get from the server."""
+    answer = Assets.answer
+
+    def noted(assets: Assets, request: Request, name: str) -> Response:
+        asked.append(name)
+        return answer(assets, request, name)
+
+    monkeypatch.setattr(Assets, "answer", noted)
 
 
 async def test_a_result_notifies_those_who_asked_for_it(chromium: Chromium) -> None:
