@@ -6,6 +6,7 @@ import { say } from "./texts.js";
 
 const BETWEEN = " · "; // what the bot's texts have between two facts
 const SIGN = /^\p{Extended_Pictographic}\p{M}?\s*/u;
+const FACT_MOST = 32; // characters of a fact that stands apart
 const isTime = ({ kind }) => kind === "moment" || kind === "period";
 
 /**
@@ -18,8 +19,9 @@ export function drawCard(node, body, queues) {
   const { title, facts, times, notes, share } = readStatus(body);
   node.hidden = false;
   head.dataset.runs = share === null ? "" : "yes";
-  head.lastElementChild.replaceChildren(make("strong", {}, title), ...facts.map((fact) => make("span", { className: "fact" }, fact)));
-  time.replaceChildren(...times.flatMap((part) => partNodes(part)));
+  head.lastElementChild.textContent = title;
+  time.replaceChildren(...facts.flatMap((fact) => [make("span", { className: "fact" }, fact), " "]), ...times.flatMap((part) => partNodes(part)));
+  time.style.minHeight = `${time.offsetHeight}px`; // it keeps the most room it has had
   const queue = share === null && queues.find(({ model }) => title === model);
   const reason = queue && notes.length === 0 ? [say("card_now", queue)] : notes.flatMap((part) => partNodes(part));
   note.replaceChildren(...reason);
@@ -29,7 +31,7 @@ export function drawCard(node, body, queues) {
 
 function emptyCard() {
   const dot = make("span", { className: "dot", "aria-hidden": "true" });
-  return [make("div", { className: "card-head" }, dot, make("div", { className: "card-facts" })),
+  return [make("div", { className: "card-head" }, dot, make("strong")),
     make("div", { className: "card-time" }), make("div", { className: "card-note" }),
     make("progress", { className: "card-bar", max: 1, "aria-label": say("card_progress") })];
 }
@@ -45,9 +47,15 @@ function readStatus(body) {
     pieces.push(...rest.map((text) => [{ kind: "text", text }]));
   }
   const words = (piece) => piece.map((part) => part.text ?? "").join("").trim();
-  const [title, ...facts] = pieces.filter((piece) => !piece.some(isTime)).map(words).filter(Boolean);
-  const bar = body.find((part) => part.kind === "bar");
-  return { title: (title ?? "").replace(SIGN, ""), facts, times: pieces.find((piece) => piece.some(isTime)) ?? [], notes, share: bar?.share ?? null };
+  const [title, ...others] = pieces.filter((piece) => !piece.some(isTime)).map(words).filter(Boolean);
+  const long = others.filter((fact) => fact.length > FACT_MOST).map((text) => ({ kind: "text", text }));
+  return {
+    title: (title ?? "").replace(SIGN, ""),
+    facts: others.filter((fact) => fact.length <= FACT_MOST),
+    times: pieces.find((piece) => piece.some(isTime)) ?? [],
+    notes: [...long, ...notes],
+    share: body.find((part) => part.kind === "bar")?.share ?? null,
+  };
 }
 
 /** Return the parts of the first line, and those of all others. */
