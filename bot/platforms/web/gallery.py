@@ -3,7 +3,8 @@
 Whatever a result can become is offered as a command, which the page runs as a submitted form.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Annotated
 
 from aiohttp import web
@@ -20,6 +21,7 @@ from bot.platforms.web.thumbnails import Thumbnails
 from bot.requests.rules import RuleTable, offered
 from bot.texts.results import abilities_of
 from queueing.core.catalog import Catalog
+from queueing.core.errors import StoreError
 from queueing.core.requests import Generation, Record, TextToImage
 
 TILE = 320  # pixels of the longer side of a small image
@@ -107,8 +109,9 @@ class GalleryRoutes:
         except ValidationError:
             raise web.HTTPBadRequest from None
         owner = self._calls.user(person)
-        found, after = await self._store.page(owner, Wanted(**asked.model_dump()))
-        models = await self._store.models(owner) if asked.before is None else ()
+        with _readable():
+            found, after = await self._store.page(owner, Wanted(**asked.model_dump()))
+            models = await self._store.models(owner) if asked.before is None else ()
         return self._answer(person, found, after, models)
 
     async def _result(self, request: web.Request) -> web.Response:
@@ -116,7 +119,8 @@ class GalleryRoutes:
         job = request.match_info["job"]
         if not job.isdecimal() or len(job) > 15:
             raise web.HTTPNotFound
-        found = await self._store.of_job(self._calls.user(person), int(job))
+        with _readable():
+            found = await self._store.of_job(self._calls.user(person), int(job))
         if not found:
             raise web.HTTPNotFound
         return self._answer(person, found)
@@ -153,7 +157,8 @@ class GalleryRoutes:
             raise web.HTTPTooManyRequests
         await self._named(request, person)
         job, number = (int(request.match_info[name]) for name in ("job", "number"))
-        await self._store.mark(job, number, favourite=request.method == "PUT")
+        with _readable():
+            await self._store.mark(job, number, favourite=request.method == "PUT")
         return web.Response(status=204)
 
     async def _named(
@@ -161,12 +166,22 @@ class GalleryRoutes:
     ) -> Sendable:
         """Return the person's file that an address names. Raises `HTTPNotFound`."""
         owner, at = self._calls.user(person), request.match_info
-        file = await self._thumbnails.result(owner, at["job"], at["number"])
-        if file is not None and small is not None:
-            file = await self._thumbnails.of_result(file, small)
+        with _readable():
+            file = await self._thumbnails.result(owner, at["job"], at["number"])
+            if file is not None and small is not None:
+                file = await self._thumbnails.of_result(file, small)
         if file is None:
             raise web.HTTPNotFound
         return file
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Answer 503 while the database cannot be read. The page says so and offers to try again."""
+    try:
+        yield
+    except StoreError:
+        raise web.HTTPServiceUnavailable from None
 
 
 def _item(file: GalleryFile, catalog: Catalog) -> GalleryItem:

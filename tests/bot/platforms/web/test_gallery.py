@@ -12,7 +12,9 @@ import pytest
 import pytest_asyncio
 from PIL import Image
 
+from bot.platforms.web import gallery_store
 from bot.platforms.web.sessions import COOKIE
+from queueing.core.errors import StoreError
 from tests.bot.people.test_links import Installation, installation
 
 MINE, STRANGER = "web:local", "fake:1"
@@ -110,3 +112,17 @@ async def test_a_deleted_result_leaves_the_gallery_with_its_mark(
     assert await visitor.finds() == await visitor.finds("?favourite=1") == []
     for path in ("/gallery/1", "/gallery/1/1?small=1"):
         assert (await visitor.usher.get(path, **SIGNED_IN))[0] == 404, path
+
+
+async def test_a_database_that_fails_is_told_without_a_traceback(
+    visitor: Visitor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each open gallery would fill the log, and the page not know why nothing is there."""
+
+    async def fails(*_: object) -> None:
+        raise StoreError("the disk is full")
+
+    monkeypatch.setattr(gallery_store.GalleryStore, "_read", fails)
+    for path in ("/gallery", "/gallery/1"):
+        assert (await visitor.usher.get(path, **SIGNED_IN))[0] == 503, path
+    assert caplog.text == ""
