@@ -22,7 +22,7 @@ from bot.commands.call.context import (
 )
 from bot.commands.call.files import used_files
 from bot.commands.call.jobs import has_words
-from bot.commands.call.parser import Args, check, options, parse, usage
+from bot.commands.call.parser import Args, check, further, options, parse, usage
 from bot.commands.make import ask
 from bot.commands.registry import HANDLERS, PANELS
 from bot.core.answers import Answer, Reply
@@ -295,7 +295,8 @@ class Dispatcher:
 
     def _args(self, command: Command, invocation: Invocation) -> Args:
         if invocation.options:
-            return check(command, invocation.options)
+            typed = further(command, invocation.text)
+            return check(command, {**typed, **invocation.options})
         return parse(command, invocation.text, self._is_model)
 
     def _is_model(self, name: str) -> bool:

@@ -24,7 +24,7 @@ from queueing.core.requests import (
 )
 
 _SIZE = Param(name="size", kind=ParamKind.SIZE, help="param.size", aliases=("ar", "aspect"))
-_STEPS = Param(name="steps", kind=ParamKind.WHOLE, help="param.steps", least=1, most=150)
+_STEPS = Param(name="steps", kind=ParamKind.WHOLE, help="param.steps", least=1, most=150, rare=True)
 _SEED = Param(name="seed", kind=ParamKind.WHOLE, help="param.seed", least=-1, most=SEED_MAX)
 _NEGATIVE = Param(name="negative", kind=ParamKind.TEXT, help="param.negative", aliases=("no",))
 _GUIDANCE = Param(
@@ -34,10 +34,11 @@ _GUIDANCE = Param(
     least=0,
     most=100,
     aliases=("cfg", "cfg-scale"),
+    rare=True,
 )
-_SAMPLER = Param(name="sampler", kind=ParamKind.TEXT, help="param.sampler")
-_SCHEDULER = Param(name="scheduler", kind=ParamKind.TEXT, help="param.scheduler")
-_LORA = Param(name="lora", kind=ParamKind.TEXT, help="param.lora", repeats=True)
+_SAMPLER = Param(name="sampler", kind=ParamKind.TEXT, help="param.sampler", rare=True)
+_SCHEDULER = Param(name="scheduler", kind=ParamKind.TEXT, help="param.scheduler", rare=True)
+_LORA = Param(name="lora", kind=ParamKind.TEXT, help="param.lora", repeats=True, rare=True)
 
 
 def _seconds(most: float) -> Param:
@@ -53,7 +54,9 @@ IMAGE_OPTIONS = (
     _SAMPLER,
     _SCHEDULER,
     Param(name="count", kind=ParamKind.WHOLE, help="param.count", least=1, most=4),
-    Param(name="strength", kind=ParamKind.DECIMAL, help="param.strength", least=0, most=1),
+    Param(
+        name="strength", kind=ParamKind.DECIMAL, help="param.strength", least=0, most=1, rare=True
+    ),
     _LORA,
 )
 VIDEO_OPTIONS = (
@@ -134,8 +137,8 @@ _READ: Mapping[str, Callable[[object], object]] = {"size": _size, "lora": _loras
 
 
 WHEN = (
-    Param(name="later", kind=ParamKind.FLAG, help="param.later"),
-    Param(name="by", kind=ParamKind.TEXT, help="param.by"),
+    Param(name="later", kind=ParamKind.FLAG, help="param.later", rare=True),
+    Param(name="by", kind=ParamKind.TEXT, help="param.by", rare=True),
 )
 _CLOCK = re.compile(r"([01]?\d|2[0-3])(?::([0-5]\d))?")
 

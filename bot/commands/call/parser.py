@@ -117,6 +117,17 @@ def check(command: Command, raw: Mapping[str, Value]) -> Args:
     return values
 
 
+def further(command: Command, text: str) -> Args:
+    """Return the options that are typed beside values given otherwise, unchecked.
+
+    Raises `Declined`.
+    """
+    rest, raw = _take_options(command, clean(text))
+    if rest:
+        raise Declined(Refusal(RefusalKind.LEFT_OVER, text=rest[:40]))
+    return raw
+
+
 def _refuse_addresses(values: Args) -> None:
     """Refuse the address of an image: as words of a prompt it would only spoil the result."""
     for value in values.values():

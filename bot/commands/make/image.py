@@ -34,7 +34,7 @@ COMMAND = Command(
         *IMAGE_OPTIONS,
         *WHEN,
         Param(name="style", kind=ParamKind.STYLE, help="param.style"),
-        Param(name="raw", kind=ParamKind.FLAG, help="param.raw"),
+        Param(name="raw", kind=ParamKind.FLAG, help="param.raw", rare=True),
         *IMAGES,
     ),
 )

@@ -31,7 +31,7 @@ COMMAND = Command(
         Param(name="prompt", kind=ParamKind.TEXT, help="param.video_scene", positional=True),
         *VIDEO_OPTIONS,
         *WHEN,
-        Param(name="raw", kind=ParamKind.FLAG, help="param.raw"),
+        Param(name="raw", kind=ParamKind.FLAG, help="param.raw", rare=True),
         Param(name="id", kind=ParamKind.JOB, help="param.job"),
         Param(name="number", kind=ParamKind.WHOLE, help="param.number", least=1, most=4),
         Param(name="image", kind=ParamKind.IMAGE, help="param.first_image"),

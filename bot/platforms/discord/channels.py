@@ -6,6 +6,7 @@ import discord
 
 from bot.core.asker import Asker, rooms_of
 from bot.core.live_settings import places_of
+from bot.platforms.discord.away import from_away
 
 
 def chat_of(channel_id: int, *, group: bool) -> str:
@@ -62,13 +63,14 @@ Whoever may edit a channel can grant all others there.
 
 def asker_of(interaction: "discord.Interaction[Any]", platform: str) -> Asker:
     """Return who types in a command, and where."""
-    group = interaction.guild_id is not None
+    group = interaction.guild_id is not None and not from_away(interaction)
     chat = chat_of(interaction.channel_id or 0, group=group)
-    parents = within(interaction.channel, interaction.guild_id, interaction.user.id)
+    guild_id = interaction.guild_id if group else None
+    parents = within(interaction.channel, guild_id, interaction.user.id)
     return Asker(
         user=f"{platform}:{interaction.user.id}",
         rooms=rooms_of(platform, places_of(chat, parents)),
-        rights=rights_of_call(interaction),
+        rights=rights_of_call(interaction) if group else frozenset(),
         group=group,
     )
 

@@ -17,13 +17,15 @@ from bot.core.errors import ChatError
 from bot.core.platform import ChatLease, ChatPlatform, CommandHandler, Notes
 from bot.platforms.discord.attachments import Downloads
 from bot.platforms.discord.away import AwayCalls, from_away
-from bot.platforms.discord.channels import is_astray
+from bot.platforms.discord.channels import asker_of, is_astray
 from bot.platforms.discord.commands import (
     Describe,
     HelpTexts,
     command_tree,
     digest,
+    has_form,
     missing_commands,
+    options_form,
 )
 from bot.platforms.discord.errors import chat_errors, refuse_to_wait
 from bot.platforms.discord.forwards import Forwards, WaitingForward
@@ -349,6 +351,8 @@ class Client(discord.AutoShardedClient):
             return
         if not self._may_act():
             return
+        if await self._opens_options(interaction, command, values, about):
+            return
         far = from_away(interaction)
         if far and self._away is None:
             _log.warning("%s: ignored a call from outside its chats", self._platform.name)
@@ -365,6 +369,29 @@ class Client(discord.AutoShardedClient):
         )
         arrival = self._arrived(interaction.user.id, interaction.channel_id)
         self._calls.create_task(self._serve(call, command, values, arrival))
+
+    async def _opens_options(
+        self,
+        interaction: "discord.Interaction[Any]",
+        command: str,
+        values: Mapping[str, Any],
+        about: discord.Message | None,
+    ) -> bool:
+        """Open the form of a slash command that was sent without values, if it has one."""
+        typed = interaction.type is discord.InteractionType.application_command and about is None
+        called = next((each for each in self._handler.commands if each.name == command), None)
+        given = any(value is not None for value in values.values())
+        if not typed or given or called is None or not has_form(called):
+            return False
+        asker = asker_of(interaction, self._platform.name)
+        language = interaction.locale.value
+        form = options_form(called, self._handler, self._describe, language, asker)
+        try:
+            with chat_errors():
+                await interaction.response.send_modal(form)
+        except ChatError as error:
+            _log.warning("%s: could not open a form: %s", self._platform.name, error)
+        return True
 
     async def _serve(
         self, call: InteractionReply, command: str, values: Mapping[str, Any], arrival: Arrival

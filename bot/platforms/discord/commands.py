@@ -8,14 +8,17 @@ import inspect
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import discord
 from discord import app_commands
 
+from bot.core.asker import Asker
 from bot.core.command import Command, Param, ParamKind
 from bot.core.platform import CommandHandler
 from bot.platforms.discord.channels import asker_of
+from bot.platforms.discord.renderer import FORM_LABEL_MOST, FORM_VALUE_MOST
 
 WHOLE_MOST = 2**53 - 1  # Discord's integers are JavaScript numbers
 TEXT_OPTION_MOST = 6000
@@ -33,6 +36,12 @@ Take = Callable[
 ]
 """Starts a command's call: its values by parameter name, or the message of an opened menu."""
 
+_CHOSEN = frozenset({ParamKind.MODEL, ParamKind.SIZE, ParamKind.STYLE})
+FURTHER = "more"
+"""The option in which rare ones are typed."""
+_FURTHER = Param(name=FURTHER, kind=ParamKind.TEXT, help="param.further")
+_FURTHER_MOST = 1000
+_FORM_ITEMS_MOST = 5
 _CALLED = "called."  # the texts with the names of commands
 _NAME = re.compile(r"[-_'\w]{1,32}")
 _OPTION_TYPES: Mapping[ParamKind, discord.AppCommandOptionType] = {
@@ -171,17 +180,18 @@ def slash_command(
     command: Command, platform: str, handler: CommandHandler, describe: Describe, take: Take
 ) -> "app_commands.Command[Any, ..., None]":
     """Return the slash command for a row of the command table."""
+    params = fields_of(command)
 
     async def callback(interaction: "discord.Interaction[Any]", **values: Any) -> None:
-        given = {param.name: values[_identifier(param)] for param in command.params}
+        given = {param.name: values[_identifier(param)] for param in params}
         await take(interaction, command.name, given, None)
 
     # discord.py reads a command's options from the signature of its callback.
-    callback.__signature__ = _signature(command, platform, handler)  # type: ignore[attr-defined]
-    app_commands.describe(
-        **{_identifier(param): _help(param.help, describe) for param in command.params}
-    )(callback)
-    app_commands.rename(**{_identifier(param): param.name for param in command.params})(callback)
+    callback.__signature__ = _signature(params, platform, handler)  # type: ignore[attr-defined]
+    app_commands.describe(**{_identifier(param): _help(param.help, describe) for param in params})(
+        callback
+    )
+    app_commands.rename(**{_identifier(param): param.name for param in params})(callback)
     made: app_commands.Command[Any, ..., None] = app_commands.Command(
         name=_name(command), description=_help(command.help, describe), callback=callback
     )
@@ -191,7 +201,71 @@ def slash_command(
     return made
 
 
-def _signature(command: Command, platform: str, handler: CommandHandler) -> inspect.Signature:
+def fields_of(command: Command) -> Sequence[Param]:
+    """Return the options that a command has in the menu. The rare ones share one."""
+    if not any(each.rare for each in command.params):
+        return command.params
+    shown = [each for each in command.params if not each.rare]
+    if has_form(command):
+        shown = [replace(each, required=False) for each in shown]
+    return (*shown, _FURTHER)
+
+
+def has_form(command: Command) -> bool:
+    """Return whether a call without values opens a form for a command's options."""
+    rare = any(each.rare for each in command.params)
+    return rare and not command.opens_form and any(map(_is_prompt, command.params))
+
+
+def _is_prompt(param: Param) -> bool:
+    return param.kind is ParamKind.TEXT and param.positional
+
+
+def options_form(
+    command: Command, handler: CommandHandler, describe: Describe, language: str, asker: Asker
+) -> discord.ui.Modal:
+    """Return the form of a command: its prompt, its most common choices, and a line for the rest.
+
+    It is recognised by its id.
+    """
+    modal = discord.ui.Modal(
+        title=describe(command.help, language)[:FORM_LABEL_MOST],
+        custom_id=f"form:{command.name}",
+    )
+    for param in (*sorted(command.params, key=_is_prompt, reverse=True), _FURTHER):
+        item = _form_item(param, handler, asker)
+        if item is not None and len(modal.children) < _FORM_ITEMS_MOST:
+            label = describe(param.help, language)[:FORM_LABEL_MOST]
+            modal.add_item(discord.ui.Label(text=label, component=item))
+    modal.stop()
+    return modal
+
+
+def _form_item(
+    param: Param, handler: CommandHandler, asker: Asker
+) -> discord.ui.Select[discord.ui.Modal] | discord.ui.TextInput[discord.ui.Modal] | None:
+    if param.rare:
+        return None
+    if _is_prompt(param) or param is _FURTHER:
+        long = param is not _FURTHER
+        return discord.ui.TextInput(
+            custom_id=param.name,
+            style=discord.TextStyle.paragraph if long else discord.TextStyle.short,
+            required=long,
+            max_length=FORM_VALUE_MOST if long else _FURTHER_MOST,
+        )
+    if param.kind not in _CHOSEN:
+        return None
+    words = [each for each in handler.suggest(param, "", asker) if len(each) <= CHOICE_TEXT_MOST]
+    if not words:
+        return None
+    options = [discord.SelectOption(label=each, value=each) for each in words[:CHOICES_MOST]]
+    return discord.ui.Select(custom_id=param.name, options=options, min_values=0, required=False)
+
+
+def _signature(
+    params: Sequence[Param], platform: str, handler: CommandHandler
+) -> inspect.Signature:
     options = [
         inspect.Parameter(
             _identifier(param),
@@ -199,7 +273,7 @@ def _signature(command: Command, platform: str, handler: CommandHandler) -> insp
             default=inspect.Parameter.empty if param.required else None,
             annotation=option_of(param, platform, handler),
         )
-        for param in command.params
+        for param in params
     ]
     caller = inspect.Parameter(
         "interaction", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=discord.Interaction

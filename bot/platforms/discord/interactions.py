@@ -22,6 +22,7 @@ from bot.core.errors import ChatError, ChatUnavailable, ContentRefused
 from bot.core.platform import Attachment, CommandHandler, Invocation, MessageRef
 from bot.platforms.discord.attachments import Downloads, attachment_of, of_reply
 from bot.platforms.discord.channels import chat_of, lacking, rights_of_call, within
+from bot.platforms.discord.commands import FURTHER
 from bot.platforms.discord.errors import (
     ALREADY_ACKNOWLEDGED,
     EXPIRED_INTERACTION,
@@ -135,6 +136,7 @@ class InteractionReply:
             group=self._group,
             command=command,
             respond=self.respond,
+            text=str(given.pop(FURTHER, "")),
             options={name: value for name, value in given.items() if name not in files},
             files=(
                 *(

@@ -267,7 +267,8 @@ def filled_in(data: Mapping[str, Any]) -> tuple[str, dict[str, str | int]] | Non
     rows = data.get("components")
     lines = [line for row in rows for line in _lines_in(row)] if isinstance(rows, list) else []
     values: dict[str, str | int] = {
-        str(line["custom_id"]): str(line.get("value") or "") for line in lines
+        str(line["custom_id"]): str(line.get("value") or "".join(line.get("values") or ()))
+        for line in lines
     }
     return found["command"], values | ({"id": int(found["id"])} if found["id"] else {})
 

@@ -198,12 +198,11 @@ class Person:
         filled = opened.fields | values
         if filled.keys() != opened.fields.keys():
             raise AssertionError(f"the form has only {sorted(opened.fields)}")
+        for name, choices in opened.selects.items():
+            if filled[name] and filled[name] not in choices:
+                raise AssertionError(f"{filled[name]!r} is not among {choices}")
         rows = [
-            {
-                "type": 18,
-                "id": n,
-                "component": {"type": 4, "id": 100 + n, "custom_id": name, "value": value},
-            }
+            {"type": 18, "id": n, "component": _filled_in(opened, name, value) | {"id": 100 + n}}
             for n, (name, value) in enumerate(filled.items(), start=1)
         ]
         data = {"custom_id": opened.form["custom_id"], "components": rows}
@@ -286,6 +285,12 @@ class Person:
             "mute": False,
             "flags": 0,
         }
+
+
+def _filled_in(opened: FakeInteraction, name: str, value: str) -> Json:
+    if name in opened.selects:
+        return {"type": 3, "custom_id": name, "values": [value] if value else []}
+    return {"type": 4, "custom_id": name, "value": value}
 
 
 def _checked(command: Json, options: Mapping[str, Any]) -> list[tuple[Json, Any]]:

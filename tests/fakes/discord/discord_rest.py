@@ -26,6 +26,7 @@ from tests.fakes.discord.discord_state import (
     Limits,
     Refusal,
     TooMany,
+    check_form,
     check_rows,
     notified,
 )
@@ -389,6 +390,7 @@ class Rest:
             case 9:
                 if interaction.kind == MODAL_SUBMIT:
                     raise Refusal(400, 50035, "a form cannot be answered with a form")
+                check_form(data)
                 interaction.form = data
             case 8:
                 interaction.choices = [choice["value"] for choice in data["choices"]]

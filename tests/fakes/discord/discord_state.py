@@ -18,6 +18,7 @@ EPHEMERAL = 64
 HOUR_S = 3600.0
 ROWS_MOST = 5
 BUTTONS_MOST = 5
+FORM_LABEL_MOST = 45
 LABEL_MOST = 80
 CUSTOM_ID_MOST = 100
 
@@ -131,9 +132,19 @@ class FakeInteraction:
 
     @property
     def fields(self) -> dict[str, str]:
-        """The lines of the form as the person finds them, by their names."""
+        """The lines of the form as the person finds them, by their names; "" if none is chosen."""
         rows = (self.form or {}).get("components", [])
         return {row["component"]["custom_id"]: row["component"].get("value", "") for row in rows}
+
+    @property
+    def selects(self) -> dict[str, list[str]]:
+        """What the form lets the person choose from, by the names of its menus."""
+        parts = [row["component"] for row in (self.form or {}).get("components", [])]
+        return {
+            each["custom_id"]: [option["value"] for option in each["options"]]
+            for each in parts
+            if each["type"] == 3
+        }
 
     @property
     def answer(self) -> FakeMessage | None:
@@ -285,6 +296,21 @@ def transcript(channels: Iterator[Channel]) -> str:
             for each in channel.all_messages
         ]
     return "\n".join(lines)
+
+
+def check_form(form: dict[str, Any]) -> None:
+    """Refuse a form as Discord does: too many fields, or too long words."""
+    rows = form["components"]
+    parts = [row["component"] for row in rows]
+    fits = (
+        1 <= len(rows) <= ROWS_MOST
+        and len(form["title"]) <= FORM_LABEL_MOST
+        and all(1 <= len(row["label"]) <= FORM_LABEL_MOST for row in rows)
+        and all(1 <= len(each["options"]) <= 25 for each in parts if each["type"] == 3)
+        and len({each["custom_id"] for each in parts}) == len(parts)
+    )
+    if not fits:
+        raise Refusal(400, 50035, "Invalid Form Body: the form")
 
 
 def check_rows(rows: Sequence[dict[str, Any]]) -> None:

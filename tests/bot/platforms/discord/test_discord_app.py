@@ -11,6 +11,7 @@ from bot.app.app import BotParts
 from bot.commands.registry import COMMANDS
 from bot.platforms.discord.platform import Discord
 from bot.texts.catalogue import describe
+from queueing.core.requests import TextToImage
 from tests.bot.platforms.discord.discord_bot import RecordingHandler, running
 from tests.bot.whole_bot import DRAWS_AND_WRITES, on_discord
 from tests.fakes.discord.discord import FakeDiscord
@@ -81,6 +82,36 @@ async def test_an_image_is_asked_for_and_delivered_in_one_message(tmp_path: Path
         assert message.notified == frozenset()
         assert message.edited_by_token == 0
         assert len(message.history) > 1
+
+
+async def test_a_command_without_words_opens_a_form_for_them(tmp_path: Path) -> None:
+    """People would have to go through twenty options, or could not reach the rare ones."""
+    async with FakeDiscord() as fake, usher(fake, tmp_path) as parts:
+        person = fake.person(7, "Ada", locale="de")
+        opened = await person.slash("image")
+        await fake.wait_for(lambda: opened.form)
+        assert list(opened.fields) == ["prompt", "model", "size", "more"]
+        assert opened.selects["model"] == ["flux"]
+        sent = await person.send_off(
+            opened, prompt="a cat", model="flux", size="wide", more="--seed 7 --steps 9"
+        )
+        await fake.wait_for(lambda: done(sent.answer))
+        wrong = await person.send_off(opened, prompt="a cat", more="on a mat")
+        await fake.wait_for(lambda: wrong.answer)
+        typed = await person.slash("image", prompt="a cat", more="--guidance 4")
+        await fake.wait_for(lambda: done(typed.answer))
+        first, second = await parts.queue.jobs.get(1), await parts.queue.jobs.get(2)
+        assert first is not None
+        assert second is not None
+        assert isinstance(first.request, TextToImage)
+        assert isinstance(second.request, TextToImage)
+        assert (first.request.seed, first.request.steps, second.request.guidance) == (7, 9, 4)
+        assert (
+            len(next(each["options"] for each in fake.rest.commands if each["name"] == "image"))
+            <= 12
+        )
+        assert wrong.answer is not None
+        assert "on a mat" in wrong.answer.shown
 
 
 async def test_a_result_is_copied_to_the_direct_messages_of_who_asked(tmp_path: Path) -> None:
