@@ -33,7 +33,6 @@ export class Conversation {
     byId("log-title").textContent = say("conversation");
     byId("earlier").textContent = say("earlier");
     byId("earlier").addEventListener("click", () => this.on.earlier(this.first));
-    byId("to-end").textContent = say("to_end");
     byId("to-end").addEventListener("click", () => this.toEnd());
     const sizes = new ResizeObserver(() => this.resized());
     sizes.observe(this.list);
@@ -280,7 +279,7 @@ export class Conversation {
     if (shown.author !== "usher") return;
     clearTimeout(item.settle);
     item.settle = setTimeout(() => this.tell(item), SETTLED_MS);
-    if (isNew && !this.stick) byId("to-end").hidden = false;
+    if (isNew && !this.stick) this.offerEnd(say("to_end"));
   }
 
   /** Announce a message, unless its words were announced before. */
@@ -289,6 +288,12 @@ export class Conversation {
     const text = shown.waits ? spoken(shown.body) : bodyText(shown.body);
     if (text !== item.told) announce(text);
     item.told = text;
+  }
+
+  /** Offer to go to the end. Words of new messages stay until they are seen. */
+  offerEnd(label) {
+    byId("to-end").textContent = label;
+    byId("to-end").hidden = false;
   }
 
   seen() {
@@ -301,6 +306,8 @@ export class Conversation {
     if (this.stick) return;
     const { scrollTop, clientHeight, scrollHeight } = this.scroll;
     const reach = clientHeight * REACH;
+    const far = this.to < this.order.length || scrollTop + clientHeight < scrollHeight - reach;
+    if (far && byId("to-end").hidden) this.offerEnd(say("act_latest"));
     if (scrollTop < reach && this.from > 0) this.move(-STEP);
     else if (scrollTop < reach) this.askEarlier();
     else if (scrollTop + clientHeight > scrollHeight - reach && this.to < this.order.length) this.move(STEP);

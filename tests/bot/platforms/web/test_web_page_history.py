@@ -74,8 +74,10 @@ async def test_a_long_history_is_read_to_its_start_and_back(long: Stage) -> None
     assert await page.evaluate(f"{first} === 'message 0'")
     assert await page.evaluate("document.getElementById('earlier').hidden")
 
+    assert await page.text("#to-end") == "Latest messages ↓"
+
     await long.web.send("local", Content(body=("something new",)))
-    await page.wait("!document.getElementById('to-end').hidden")
+    await page.wait_text("New messages ↓", "#to-end")
     assert await page.evaluate(f"{first} === 'message 0'")
     await _steady(page, f"{SCROLL}.scrollHeight")
     await page.click("#to-end")
