@@ -3,16 +3,30 @@
 
 import { make } from "./dom.js";
 
-const AT_ONCE = 6_000; // characters; longer code is coloured once it stops growing
-const SETTLED_MS = 400;
-const MOST_CODE = 60_000;
+const AT_ONCE = 2_000; // characters; longer code is coloured a little later
+const SOON_MS = 300;
+const MOST_CODE = 30_000;
 const MOST_FORMULA = 4_000;
+
+const due = new WeakMap(); // the newest texts of the code elements that are coloured soon
 
 /** Colour code within `node`, which contains `text`. */
 export function colourCode(node, text, language) {
+  if (text.length > AT_ONCE) colourSoon(node, text, language);
+  else if (language) withColours((library) => colour(library, node, text, language));
+}
+
+/** Colour code that grows, but not at each change: the longer it is, the more seldom. */
+export function colourSoon(node, text, language) {
   if (!language || text.length > MOST_CODE) return;
-  if (text.length <= AT_ONCE) return withColours((library) => colour(library, node, text, language));
-  setTimeout(() => node.isConnected && withColours((library) => colour(library, node, text, language)), SETTLED_MS);
+  const waits = due.has(node);
+  due.set(node, text);
+  if (waits) return;
+  setTimeout(() => {
+    const newest = due.get(node);
+    due.delete(node);
+    if (node.isConnected) withColours((library) => colour(library, node, newest, language));
+  }, SOON_MS + text.length / 10);
 }
 
 /** Replace a formula's source within `node` by the formula. */
@@ -42,11 +56,13 @@ function once(load) {
 }
 
 function colour(library, node, text, language) {
-  if (!library.getLanguage(language)) return;
+  const tail = node.querySelector(".tail"); // the cursor of an answer that is being written
+  const now = [...node.childNodes].map((child) => (child === tail ? "" : child.textContent)).join("");
+  if (now !== text || !library.getLanguage(language)) return; // it has grown, and is coloured again soon
   // The tree of tokens, because a string of HTML may not become elements here.
   const { root } = library.highlight(text, { language, ignoreIllegals: true })._emitter;
-  node.replaceChildren(...root.children.map(token));
-  if (node.textContent !== text) node.replaceChildren(text);
+  const made = make("code", {}, ...root.children.map(token));
+  if (made.textContent === text) node.replaceChildren(...made.childNodes, tail ?? "");
 }
 
 function token(part) {

@@ -2,7 +2,7 @@
 // contains only the elements named here, whatever the blocks contain; a text stays a text.
 
 import { make } from "./dom.js";
-import { colourCode, showFormula } from "./formatting.js";
+import { colourCode, colourSoon, showFormula } from "./formatting.js";
 import { say } from "./texts.js";
 
 const MAX_COLUMNS = 50; // browsers take seconds to lay out thousands of columns
@@ -16,12 +16,24 @@ export function showMarkdown(node, blocks) {
     const source = JSON.stringify([block, levels[index]]);
     const old = node.children[index];
     if (old && old.markdownSource === source) return;
-    const fresh = blockNode(block, levels[index]);
-    fresh.markdownSource = source;
-    if (old) old.replaceWith(fresh);
-    else node.append(fresh);
+    const shown = old && grow(old, block) ? old : blockNode(block, levels[index]);
+    Object.assign(shown, { markdownSource: source, markdownBlock: block });
+    if (!old) node.append(shown);
+    else if (shown !== old) old.replaceWith(shown);
   });
   while (node.children.length > blocks.length) node.lastElementChild.remove();
+}
+
+/** Continue a code block, which keeps its elements. Return whether it only grew. */
+function grow(node, block) {
+  const before = node.markdownBlock;
+  if (before?.kind !== "fence" || block.kind !== "fence" || before.value !== block.value) return false;
+  if (!block.text.startsWith(before.text)) return false;
+  const code = node.querySelector("code");
+  code.append(block.text.slice(before.text.length));
+  colourSoon(code, block.text, block.value);
+  node.querySelector(".copy").copied = block.text;
+  return true;
 }
 
 /** Return the level of each heading on the page, which uses h1 and h2 itself. None is skipped. */
@@ -85,7 +97,8 @@ function display(source) {
 
 function copyButton(text) {
   const copy = make("button", { type: "button", className: "copy", textContent: say("copy") });
-  copy.addEventListener("click", () => copyText(text, copy));
+  copy.copied = text;
+  copy.addEventListener("click", () => copyText(copy.copied, copy));
   return copy;
 }
 

@@ -57,11 +57,15 @@ async def test_code_is_coloured_as_it_grows_and_stays_the_same_text(stage: Stage
     page = stage.page
     ref = await stage.show(Content(body=(Markdown(CODE[:40]),)))
     await page.wait("document.querySelector('.token-keyword')?.textContent === 'def'")
+    await page.evaluate("window.first = document.querySelector('.code pre')")
+    await stage.web.edit(ref, Content(body=(Markdown(CODE[:60]), "▌")))
+    await page.wait("document.querySelector('.code code').textContent.endsWith('▌')")
     await stage.web.edit(ref, Content(body=(Markdown(CODE),)))
     await page.wait("document.querySelector('.token-comment')?.textContent === '# loud'")
     assert await page.evaluate("document.querySelectorAll('.code b').length") == 0
     blocks = "[...document.querySelectorAll('.code code')].map((it) => it.textContent)"
     python, plain = await page.evaluate(blocks)
+    assert await page.evaluate("window.first.isConnected")
     assert (python, plain) == (CODE.split("```")[1].removeprefix("python\n").strip(), "def plain")
 
 
