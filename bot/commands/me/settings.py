@@ -9,7 +9,7 @@ from bot.core.command import Command, Param, ParamKind
 from bot.core.content import Body, Content
 from bot.core.panels import Choice, SettingRow, SettingsPanel
 from bot.core.refusals import Declined
-from bot.people.access import day_of
+from bot.people.access import PersonLimits, day_of
 from bot.people.people import Person
 from bot.requests.creation import style_name
 from bot.requests.options import SIZES
@@ -76,10 +76,14 @@ async def handle(context: Context, call: Call) -> Answer:
 
 
 async def _gpu_time(context: Context, call: Call, person: Person, language: str) -> Body:
-    limits = context.access.limits_of(person, call.invocation.rights)
+    limits = _limits(context, call, person)
     since = day_of(context.clock.now(), context.access.zone).began_at
     time = await context.queue.jobs.gpu_time(person.user, since)
     return used_today(time, limits.gpu_seconds_per_day, language)
+
+
+def _limits(context: Context, call: Call, person: Person) -> PersonLimits:
+    return context.access.limits_of(person, call.invocation.rights, context.admission.rule.limits)
 
 
 def _aloud(context: Context, chosen: str) -> int | None:
@@ -147,7 +151,6 @@ def _kinds(context: Context) -> Mapping[str, tuple[Capability, ...]]:
 async def panel(context: Context, call: Call) -> SettingsPanel:
     """Return the same as `/settings`, with the choices of each setting."""
     person, language = call.person, call.language
-    limits = context.access.limits_of(person, call.invocation.rights)
     rows = [
         _row(
             call,
@@ -166,7 +169,9 @@ async def panel(context: Context, call: Call) -> SettingsPanel:
     usual = word(language, "settings.usual_language", code=call.invocation.language or language)
     rows.append(_row(call, "language", person.language, usual, tuple(CATALOGUES)))
     used = await _gpu_time(context, call, person, language)
-    return SettingsPanel(settings=tuple(rows), lane=limits.lane, gpu=Content(body=used))
+    return SettingsPanel(
+        settings=tuple(rows), lane=_limits(context, call, person).lane, gpu=Content(body=used)
+    )
 
 
 def _row(call: Call, name: str, own: str | None, usual: str, values: Sequence[str]) -> SettingRow:

@@ -8,6 +8,8 @@ import pytest
 
 from bot.core.panels import HistoryPanel, ModelsPanel, Panel, SettingsPanel, StatusPanel
 from bot.core.refusals import Declined, RefusalKind
+from bot.requests.rules import Rule
+from bot.texts.catalogue import plain
 from tests.bot.results import ask, done, in_bot
 from tests.simulation.bot_installation import ADMIN, Bot
 from tests.simulation.installation import image_model
@@ -74,3 +76,19 @@ def test_a_default_is_shown_and_only_admins_may_load() -> None:
         assert refused.value.refusal.kind is RefusalKind.BANNED
 
     in_bot(scenario, FLUX, SDXL)
+
+
+def test_a_panel_offers_what_a_rule_allows() -> None:
+    """People would pick models that are refused, and see another lane than they wait in."""
+    rule = Rule(models=frozenset({"sdxl"}), limits={"lane": "guests", "gpu_seconds_per_day": 600})
+
+    async def scenario(running: Bot) -> None:
+        models: ModelsPanel = await read(running, "models")
+        assert [model.name for model in models.models] == ["sdxl"]
+        settings: SettingsPanel = await read(running, "settings")
+        image = next(row for row in settings.settings if row.name == "image")
+        assert [choice.value for choice in image.choices] == ["reset", "sdxl"]
+        assert settings.lane == "guests"
+        assert "of 10 min" in plain(settings.gpu.body)
+
+    in_bot(scenario, FLUX, SDXL, rules=[rule])
