@@ -45,7 +45,10 @@ const conversation = new Conversation({
 
 const composer = new Composer({
   send({ text, uploads, images, replyTo }) {
-    if (/^\/new$/i.test(text) && !uploads.length) return begin();
+    if (/^\/new$/i.test(text) && !uploads.length) {
+      composer.write(""); // it is no draft of the conversation that is left
+      return begin();
+    }
     const key = newKey();
     conversation.pending(lineId(key), text, images, sendingNote());
     connection.deliver({ type: "say", key, conversation: opened(), text, uploads, reply_to: replyTo });
@@ -100,6 +103,7 @@ const talks = new Conversations({
   rename: (key, name) => connection.deliver({ type: "rename", key: newKey(), conversation: key, name }),
   remove: (key) => connection.deliver({ type: "remove", key: newKey(), conversation: key }),
   ask: (form) => forms.show(form),
+  news: (row) => row.key !== current && attention.elsewhere(row),
 });
 
 const connection = new Connection({

@@ -13,11 +13,11 @@ const NAME_MOST = 80; // characters
 export class Conversations {
   /**
    * `on` has `begin()`, `chosen()`, `more(count)`, `find(text)`, which resolves to rows, `rename(key, name)`,
-   * `remove(key)` and `ask(form)`, which shows a form.
+   * `remove(key)`, `ask(form)`, which shows a form, and `news(row)` for a conversation that becomes unread.
    */
   constructor(on) {
     this.on = on;
-    this.rows = [];
+    this.rows = null; // until the list arrives
     this.found = null; // the rows of the search, or null without one
     this.most = AT_FIRST;
     this.opened = null;
@@ -41,7 +41,9 @@ export class Conversations {
 
   /** Show the newest conversations. `more` means that there are others. */
   show(rows, more) {
+    const before = new Set((this.rows ?? rows).filter((row) => row.unread).map((row) => row.key));
     this.rows = rows;
+    for (const row of rows) if (row.unread && !before.has(row.key)) this.on.news(row);
     byId("talks-more").hidden = !more || this.found !== null;
     if (this.found) this.find();
     else this.draw();
@@ -60,7 +62,7 @@ export class Conversations {
 
   /** Return whether the open conversation has unread messages. */
   get unread() {
-    return this.rows.some((row) => row.key === this.opened && row.unread);
+    return (this.rows ?? []).some((row) => row.key === this.opened && row.unread);
   }
 
   async find() {
@@ -77,7 +79,7 @@ export class Conversations {
   }
 
   draw() {
-    const rows = this.found ?? this.rows;
+    const rows = this.found ?? this.rows ?? [];
     const old = new Map([...this.list.children].map((node) => [node.dataset.key, node]));
     const nodes = rows.map((row) => this.rowNode(row, old.get(row.key)));
     if (nodes.some((node, at) => node !== this.list.children[at]) || nodes.length !== this.list.children.length) {

@@ -30,7 +30,15 @@ export class Attention {
     if (old || running || before === false || isSeen()) return;
     this.unseen.add(message);
     this.count();
-    if (document.hidden) this.notify(message, shown);
+    if (document.hidden) this.notify(message, bodyText(shown.body));
+  }
+
+  /** Take in that a conversation which is not open has something new. */
+  elsewhere({ key, title }) {
+    if (isSeen()) return;
+    this.unseen.add(key);
+    this.count();
+    if (document.hidden) this.notify(key, title);
   }
 
   seen() {
@@ -45,12 +53,12 @@ export class Attention {
     navigator.setAppBadge?.(size).catch(() => {}); // not allowed before the page is installed
   }
 
-  async notify(message, shown) {
+  async notify(tag, words) {
     if (!this.wanted) return;
-    const body = bodyText(shown.body).trim().slice(0, 200);
+    const body = words.trim().slice(0, 200);
     const worker = await navigator.serviceWorker.ready;
     // Phones have no other way than the worker's. The tag makes several tabs show it once.
-    await worker.showNotification(say("notify_ready"), { body, tag: message, icon: "static/icon-192.png" });
+    await worker.showNotification(say("notify_ready"), { body, tag, icon: "static/icon-192.png" });
   }
 
   // ---------------------------------------------------------------- the bell

@@ -26,8 +26,11 @@ async def test_conversations_from_the_first_line_to_the_last(stage: Stage) -> No
     await page.wait(f"{TITLES} === 'flux dogs,all about cats'")
     # A draft belongs to its conversation, and what arrives elsewhere is marked.
     await page.type("unsent")
+    await page.evaluate("document.hasFocus = () => false")
     await first.respond(Content(body=("cats are soft",)), False)
     await page.wait(f"{TITLES} === 'all about cats,flux dogs' && {DOTS} === '1,0'")
+    await page.wait("document.title === '(1) Usher'")
+    await page.evaluate("document.hasFocus = () => true; dispatchEvent(new Event('focus'))")
     assert "cats are soft" not in await page.evaluate(SHOWN)
     await page.click("#talks .side-link")
     await page.wait(f"{SHOWN} === 'all about cats,cats are soft' && {DOTS} === '0,0'")
@@ -37,9 +40,18 @@ async def test_conversations_from_the_first_line_to_the_last(stage: Stage) -> No
     assert await page.evaluate("document.getElementById('text').value") == "unsent"
     await page.reload()
     await page.wait(f"{SHOWN} === '/image flux dogs' && {TITLES} !== ''")
-    # Search, and name what was found, by keyboard.
+
+
+async def test_a_conversation_is_found_named_and_deleted(stage: Stage) -> None:
+    """A person could not tidy up, or would delete with one careless press."""
+    page = stage.page
+    await stage.show(Content(body=("all about cats",)))
+    await page.click("#talk-new")
+    await stage.say("/image flux dogs")
+    await page.wait(f"{TITLES} === 'flux dogs,all about cats'")
+    # By keyboard.
     await page.click("#talk-find")
-    await page.type("CATS ARE")
+    await page.type("ABOUT CATS")
     await page.wait(f"{TITLES} === 'all about cats'")
     await page.press("Tab")
     await page.press("Tab")
@@ -57,14 +69,14 @@ async def test_conversations_from_the_first_line_to_the_last(stage: Stage) -> No
     await page.evaluate("document.getElementById('talk-find').value = ''")
     await page.click("#talk-find")
     await page.type(" ")
-    await page.wait(f"{TITLES} === 'Pets & more,flux dogs'")
+    await page.wait(f"{TITLES} === 'flux dogs,Pets & more'")
     # Deleting is asked first.
-    await page.click("#talks .talk:nth-child(2) .icon")
+    await page.click("#talks .talk:first-child .icon")
     await page.click(".menu .danger")
     await page.wait("document.querySelector('.ask')?.open")
     await page.press("Escape")
-    await page.wait(f"!document.querySelector('.ask') && {TITLES} === 'Pets & more,flux dogs'")
-    await page.click("#talks .talk:nth-child(2) .icon")
+    await page.wait(f"!document.querySelector('.ask') && {TITLES} === 'flux dogs,Pets & more'")
+    await page.click("#talks .talk:first-child .icon")
     await page.click(".menu .danger")
     await page.click(".ask .danger")
     await page.wait(f"{TITLES} === 'Pets & more' && {SHOWN} === ''")
@@ -85,6 +97,7 @@ async def test_new_typed_begins_a_conversation_and_a_phone_closes_the_drawer(sta
     await page.click("#side-open")
     await page.click("#talks .talk:nth-child(2) .side-link")
     await page.wait(f"{SHOWN} === 'one' && document.getElementById('side').inert")
+    assert await page.evaluate("document.getElementById('text').value") == ""
     small = (
         "[...document.querySelectorAll('#side a, #side button, #side input')].filter((node) => {"
         " const { width, height } = node.getBoundingClientRect();"
