@@ -122,8 +122,7 @@ def gateway_of(
     api = setup.in_force.config.api
     if api is None:
         return None
-    fetcher = setup.make_fetcher(proxies=given.config.proxies) if api.fetch else None
-    return assembly.gateway(given, api, admission, fetcher)
+    return assembly.gateway(given, api, admission)
 
 
 def _parts(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from bot.api.application import unmeasured
+from bot.api.calls.fetch_targets import NotFetched
 from bot.api.calls.fetcher import Fetcher
 from bot.api.calls.uploads import Uploads
 from bot.api.jobs.webhook_calls import HookSettings, JobEndings
@@ -18,6 +19,7 @@ from bot.commands.call.context import Context
 from bot.commands.registry import COMMANDS, work
 from bot.config.loader import Config
 from bot.config.sections import ApiConfig
+from bot.core.errors import ChatUnavailable
 from bot.core.origin import name_in
 from bot.core.platform import ALONE, ChatLease, ChatPlatform
 from bot.core.service import QueueService
@@ -125,6 +127,7 @@ class SharedParts:
     stored: BotStores
     roles: LeaseReader | None = None
     instruments: Metrics | None = None
+    fetcher: Fetcher | None = None
 
     @property
     def config(self) -> Config:
@@ -278,7 +281,15 @@ def context(given: SharedParts, admission: AdmissionService) -> Context:
         api_keys=stored.keys if config.api is not None else None,
         carried=stored.carried if config.api is not None else None,
         roles=given.roles,
+        fetch=None if given.fetcher is None else partial(_fetched, given.fetcher),
     )
+
+
+async def _fetched(fetcher: Fetcher, address: str, most: int) -> bytes:
+    try:
+        return await fetcher.get(address, most)
+    except NotFetched as error:
+        raise ChatUnavailable(str(error)) from error
 
 
 def presenter(
@@ -327,9 +338,7 @@ def _naming(given: SharedParts) -> Mapping[str, NameForms]:
 # ------------------------------------------------------------ programs
 
 
-def gateway(
-    given: SharedParts, api: ApiConfig, admission: AdmissionService, fetcher: Fetcher | None
-) -> ApiServer:
+def gateway(given: SharedParts, api: ApiConfig, admission: AdmissionService) -> ApiServer:
     """Build the HTTP API."""
     stored = given.stored
     return ApiServer(
@@ -345,7 +354,7 @@ def gateway(
         links=stored.links,
         shared=stored.attendance,
         live=given.in_force,
-        fetcher=fetcher,
+        fetcher=given.fetcher,
         served=unmeasured if given.instruments is None else given.instruments.served,
     )
 

@@ -91,7 +91,13 @@ class BotSetup:
             queue=queue,
             stored=await read_records(database, self.in_force, self.clock),
             instruments=None if meters is None else meters.instruments,
+            fetcher=self._fetcher(),
         )
+
+    def _fetcher(self) -> Fetcher | None:
+        """Return what fetches images for programs and people, if that is allowed."""
+        api, proxies = self.in_force.config.api, self.in_force.config.proxies
+        return self.make_fetcher(proxies=proxies) if api is not None and api.fetch else None
 
     def platforms(self, fittings: PlatformParts) -> Sequence[ChatPlatform]:
         """Build the chats, without connecting them."""

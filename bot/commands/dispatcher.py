@@ -23,6 +23,7 @@ from bot.commands.call.context import (
 from bot.commands.call.files import used_files
 from bot.commands.call.jobs import has_words
 from bot.commands.call.parser import Args, check, further, options, parse, usage
+from bot.commands.call.pasted import with_pasted
 from bot.commands.make import ask
 from bot.commands.registry import HANDLERS, PANELS
 from bot.core.answers import Answer, Reply
@@ -252,6 +253,8 @@ class Dispatcher:
             if earlier is None and not album.asks:
                 return None
         command = self._allowed(context.admission.rule, invocation, person)
+        if context.fetch is not None:
+            invocation = with_pasted(command, invocation, context.fetch)
         files = used_files(command, invocation, language, joins=earlier is not None)
         if files is not invocation.files:
             invocation = replace(invocation, files=files)

@@ -9,6 +9,7 @@ from typing import Any
 
 from bot.app.setup import MIGRATIONS
 from bot.commands.call.context import Context
+from bot.commands.call.pasted import Fetch
 from bot.commands.dispatcher import Dispatcher
 from bot.commands.registry import COMMANDS, work
 from bot.config.chats import ChatsConfig
@@ -69,6 +70,7 @@ async def bot(
     roles: LeaseReader | None = None,
     live: LiveSettings | None = None,
     rules: Sequence[Rule] = (),
+    fetch: Fetch | None = None,
 ) -> AsyncIterator[Bot]:
     """Run the bot on an installation's servers and database until the block ends.
 
@@ -110,6 +112,7 @@ async def bot(
             access=access,
             clock=clock,
             commands=COMMANDS,
+            fetch=fetch,
             chat_logs=chat_logs or {},
             live=live,
             naming={**ChatsConfig.naming(), "fake": PEOPLE},

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from bot.commands.call.parser import Args, suggested
+from bot.commands.call.pasted import Fetch
 from bot.core.answers import Reply
 from bot.core.command import Command, ParamKind, Topic
 from bot.core.content import Body, Button, Content
@@ -39,7 +40,7 @@ class Context:
     `naming` holds each platform's way to name people. `chat_logs` are the chats the bot stores
     itself, by platform. `invites` is None if the web chat has no token, so that all its visitors
     are the same person. `api_keys` is None without an API. `roles` is None where one process does
-    everything.
+    everything. `fetch` is None where no images are fetched.
     """
 
     queue: QueueService
@@ -58,6 +59,7 @@ class Context:
     api_keys: ApiKeys | None = None
     roles: LeaseReader | None = None
     carried: CarriedRights | None = None
+    fetch: Fetch | None = None
 
     @property
     def catalog(self) -> Catalog:

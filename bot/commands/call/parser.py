@@ -23,8 +23,9 @@ _OPTION = re.compile(
     r"(?:^|(?<=\s))(?:(?:--|—|–)([A-Za-z][\w-]*)(?:=|\s+|$)|--(?=\s|$))", re.UNICODE
 )
 _QUOTED = re.compile(r"\"([^\"]*)\"|“([^”]*)”|(\S+)")
-_IMAGE_ADDRESS = re.compile(
-    r"https?://\S+\.(?:png|jpe?g|webp|gif|bmp|avif|heic)\b|https?://(?:cdn|media)\.discordapp\.\S+",
+IMAGE_ADDRESS = re.compile(
+    r"<?https?://(?:\S+\.(?:png|jpe?g|webp|gif|bmp|avif|heic)\b(?:\?[^\s>]*)?"
+    r"|(?:cdn|media)\.discordapp\.[^\s>]+)>?",
     re.IGNORECASE,
 )
 _JOB = re.compile(r"#?([0-9]{1,15})")
@@ -112,9 +113,15 @@ def check(command: Command, raw: Mapping[str, Value]) -> Args:
         if param.required and missing:
             raise Declined(_missing(command, param))
     values = {name: _typed(known[name], value) for name, value in raw.items() if value != ""}
-    if command.topic is Topic.MAKE and AttachmentKind.IMAGE in command.takes and not command.prose:
+    if takes_addresses(command):
         _refuse_addresses(values)
     return values
+
+
+def takes_addresses(command: Command) -> bool:
+    """Return whether an address in a command's prompt can only mean the image that is there."""
+    is_image = AttachmentKind.IMAGE in command.takes
+    return command.topic is Topic.MAKE and is_image and not command.prose
 
 
 def further(command: Command, text: str) -> Args:
@@ -131,7 +138,7 @@ def further(command: Command, text: str) -> Args:
 def _refuse_addresses(values: Args) -> None:
     """Refuse the address of an image: as words of a prompt it would only spoil the result."""
     for value in values.values():
-        if _IMAGE_ADDRESS.search(str(value)):
+        if IMAGE_ADDRESS.search(str(value)):
             raise Declined(Refusal(RefusalKind.IMAGE_ADDRESS))
 
 

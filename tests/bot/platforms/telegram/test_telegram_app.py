@@ -126,6 +126,19 @@ async def test_an_answer_in_private_grows_as_a_draft(tmp_path: Path) -> None:
             assert not group.drafts
 
 
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_a_pasted_address_leads_nowhere_inside(tmp_path: Path, allowed: bool) -> None:
+    """People could have the bot ask machines that only it can reach."""
+    text = f"{CONFIG.replace('IMAGE_S', '0.3')}\napi: {{port: 0, open: true, fetch: {str(allowed).lower()}}}\n"
+    async with FakeTelegram() as fake, on_telegram(fake, tmp_path, text):
+        person = fake.person(7)
+        person.says(f"/image flux {fake.url}/a.png in blue".replace("http:", "https:"))
+        await fake.wait_for(lambda: person.chat.from_bot)
+        answer = person.chat.from_bot[0].shown
+        assert ("couldn't" in answer) is allowed
+        assert ("don't open links" in answer) is not allowed
+
+
 async def test_a_photo_is_called_by_no_name_that_nobody_gave_it(tmp_path: Path) -> None:
     """A person who sent two photos would read of "photo.jpg, photo.jpg"."""
     async with FakeTelegram() as fake, usher(fake, tmp_path):

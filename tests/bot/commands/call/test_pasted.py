@@ -1,0 +1,84 @@
+"""The address of an image in a prompt is an attachment where the operator lets the bot fetch it."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from bot.core.errors import ChatUnavailable
+from tests.bot.results import done, drawn, image, in_bot
+from tests.simulation.bot_installation import Bot
+
+CAT = "https://pictures.example/a/cat.png?size=1"
+
+
+@dataclass
+class Web:
+    """What is at addresses; `asked` are those that were fetched."""
+
+    fails: bool = False
+    asked: list[tuple[str, int]] = field(default_factory=list)
+
+    async def fetch(self, address: str, most: int) -> bytes:
+        self.asked.append((address, most))
+        if self.fails:
+            raise ChatUnavailable("must be a URL with a full host name")
+        return await image().read()
+
+
+@pytest.mark.parametrize("text", [f"flux in blue {CAT}", f"flux <{CAT}> in blue"])
+def test_a_pasted_address_is_drawn_from_and_is_no_word_of_the_prompt(text: str) -> None:
+    """People would have to download a picture and upload it again."""
+    web = Web()
+
+    async def scenario(running: Bot) -> None:
+        job = await done(running, f"/image {text}")
+        assert drawn(job).prompt == "in blue"
+        [stored] = await running.queue.jobs.inputs(job) or ()
+        assert stored.mime == "image/png"
+
+    in_bot(scenario, fetch=web.fetch)
+    assert web.asked == [(CAT, 20_000_000)]
+
+
+def test_an_address_in_a_slash_command_or_a_form_is_an_attachment_too() -> None:
+    """On Discord the address would be refused or drawn as words."""
+    web = Web()
+
+    async def scenario(running: Bot) -> None:
+        values = {"prompt": f"in blue {CAT}", "model": "flux"}
+        job = await done(running, "/image", options=values)
+        assert drawn(job).prompt == "in blue"
+        assert len(await running.queue.jobs.inputs(job) or ()) == 1
+
+    in_bot(scenario, fetch=web.fetch)
+
+
+def test_what_cannot_be_fetched_is_refused_and_makes_no_job() -> None:
+    """The picture would be drawn from nothing."""
+    web = Web(fails=True)
+
+    async def scenario(running: Bot) -> None:
+        await running.dispatcher.call(running.chat.call(f"/image flux in blue {CAT}"))
+        await running.dispatcher.call(
+            running.chat.call(f"/image flux in blue {CAT} {CAT} {CAT} {CAT} {CAT}")
+        )
+        await running.dispatcher.call(
+            running.chat.call("/ask qwen what is at https://a.example/b.png?")
+        )
+        assert len(await running.queue.jobs.open_jobs()) == 1
+
+    in_bot(scenario, fetch=web.fetch)
+    assert [address for address, _ in web.asked] == [CAT]
+
+
+def test_nothing_is_fetched_for_a_banned_person() -> None:
+    """A ban would leave them the bot's connection."""
+    web = Web()
+
+    async def scenario(running: Bot) -> None:
+        await running.dispatcher.call(running.chat.call("/ban fake:1", user="fake:99"))
+        await running.dispatcher.call(running.chat.call(f"/image flux in blue {CAT}"))
+        assert not await running.queue.jobs.open_jobs()
+
+    in_bot(scenario, fetch=web.fetch)
+    assert not web.asked
