@@ -1,0 +1,214 @@
+"""Two roles, three rooms with different rules, and every command in each of them."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from bot.commands.registry import COMMANDS
+from bot.core.asker import Asker
+from bot.core.command import ParamKind
+from bot.core.origin import Origin
+from bot.core.platform import ForwardedText
+from bot.requests.rules import KIND_OF, KINDS, Rule
+from queueing.core.jobs import Job, NewJob, SubmitLimits
+from queueing.core.requests import Capability, Chat, ChatMessage, Request, TextToImage
+from tests.bot.requests.test_recordings import playable, voice
+from tests.bot.results import ask, image, of
+from tests.simulation.bot_installation import Bot, play
+from tests.simulation.installation import Installation, host, image_model
+
+GALLERY, CIRCLE, HALL = "g5", "g6", "1"
+PATRON = frozenset({"fake-role:1"})
+NOBODY = frozenset[str]()
+PICTURES = frozenset({"image", "edit", "upscale"})
+RULES = (
+    Rule(who=PATRON, where=frozenset({f"fake:{GALLERY}"})),
+    Rule(where=frozenset({f"fake:{GALLERY}"}), kinds=PICTURES, models=frozenset({"all"})),
+    Rule(where=frozenset({f"fake:{CIRCLE}"}), private=True),
+    Rule(who=PATRON, kinds=frozenset({"ask", "speak"})),
+    Rule(models=frozenset({"other"}), kinds=frozenset({"ask"})),
+)
+ALLOWED: Mapping[tuple[frozenset[str], str], frozenset[str]] = {
+    (PATRON, GALLERY): frozenset(KINDS),
+    (NOBODY, GALLERY): PICTURES,
+    (PATRON, CIRCLE): frozenset(),
+    (NOBODY, CIRCLE): frozenset(),
+    (PATRON, HALL): frozenset({"ask", "speak"}),
+    (NOBODY, HALL): frozenset({"ask"}),
+}
+"""The kinds that each role may ask the model "all" for in each room, except as `_may` says."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Door:
+    """A way to make a job of a kind: a line, with the jobs `{image}` and `{chat}` made before."""
+
+    kind: str
+    line: str
+    fields: Mapping[str, Any]
+    named: bool = False
+
+
+def door(kind: str, line: str, *, named: bool = False, **fields: Any) -> Door:
+    return Door(kind=kind, line=line, fields=fields, named=named)
+
+
+SHOWN: Mapping[str, Any] = {"files": (image(),)}
+HEARD: Mapping[str, Any] = {"files": (voice(),)}
+DOORS: Mapping[str, tuple[Door, ...]] = {
+    "image": (
+        door("image", "/image a cat"),
+        door("image", "/image all a cat", named=True),
+        door("image", "/image a cat", **SHOWN),
+    ),
+    "ask": (
+        door("ask", "/ask why?"),
+        door("ask", "/ask all why?", named=True),
+        door("ask", "/ask what is it?", **SHOWN),
+        door("ask", "/ask and then?", replied="chat"),
+    ),
+    "describe": (door("ask", "/describe", **SHOWN),),
+    "video": (door("video", "/video a cat"), door("video", "/video a cat", **SHOWN)),
+    "music": (door("music", "/music a waltz"),),
+    "speak": (door("speak", "/speak good evening"), door("speak", "/speak --id {chat}")),
+    "transcribe": (door("transcribe", "/transcribe", **HEARD),),
+    "again": (
+        door("image", "/again {image}", named=True),
+        door("ask", "/again {chat}", named=True),
+    ),
+    "edit": (
+        door("image", "/edit {image} --steps 3", named=True),
+        door("edit", "/edit make it red", **SHOWN),
+        door("edit", "/edit make it red", replied="image"),
+    ),
+    "edit-image": (door("edit", "/edit-image {image} make it red"),),
+    "vary": (door("image", "/vary --id {image}"), door("image", "/vary", **SHOWN)),
+    "vary-subtle": (door("image", "/vary-subtle --id {image}"),),
+    "upscale": (door("upscale", "/upscale --id {image}"), door("upscale", "/upscale", **SHOWN)),
+    "ask-about": (door("ask", "/ask-about", **SHOWN),),
+    "listen": (door("ask", "/listen", forwarded=True),),
+}
+NO_JOBS = frozenset(
+    {
+        *("new", "queue", "cancel", "history", "show", "copy", "delete", "styles", "loras"),
+        *("new-topic", "models", "status", "settings", "key", "forget", "forget-me", "help"),
+    }
+)
+"""The commands that make no job."""
+
+
+def test_every_command_has_its_place_in_this_table() -> None:
+    """A command that is added later would be a way round the rules that nobody looked at."""
+    assert DOORS.keys() | NO_JOBS == {each.name for each in COMMANDS if not each.admin}
+    assert DOORS.keys().isdisjoint(NO_JOBS)
+    tried = {each.kind for doors in DOORS.values() for each in doors}
+    assert tried == set(KINDS) - {"embed"}
+
+
+@pytest.mark.usefixtures(playable.__name__)
+def test_each_command_makes_a_job_only_where_a_rule_allows_it() -> None:
+    """People would use a button, a reply or an old job where a command refuses them."""
+    wrong: list[str] = []
+
+    async def scenario(running: Bot) -> None:
+        for at, ((rights, room), kinds) in enumerate(ALLOWED.items()):
+            user = f"fake:{at + 1}"
+            made = await _earlier(running, user)
+            for name, doors in DOORS.items():
+                for each in doors:
+                    job = await _tried(running, each, made, user=user, rights=rights, room=room)
+                    said = running.chat.private[-1][1] if running.chat.private else ""
+                    refused = "private chat" in said if room == CIRCLE else " here" in said
+                    may = _may(each, rights, room, kinds)
+                    if (job is None) is may or not (may or refused):
+                        wrong.append(f"{name} {each.line} {room} {set(rights)}: {said}")
+
+    in_bot(scenario)
+    assert not wrong, "\n".join(wrong)
+
+
+def _may(door: Door, rights: frozenset[str], room: str, kinds: frozenset[str]) -> bool:
+    """Return whether a door is open: in the hall, others may use only another model for answers."""
+    only_other = room == HALL and not rights
+    return door.kind in kinds and not (only_other and door.named)
+
+
+async def _earlier(running: Bot, user: str) -> dict[str, Job]:
+    """Return jobs that were accepted under other rules, with their results."""
+    requests: Mapping[str, Request] = {
+        "image": TextToImage(prompt="a cat"),
+        "chat": Chat(messages=(ChatMessage(role="user", text="why?"),)),
+    }
+    made = {}
+    for name, request in requests.items():
+        call = running.chat.call("/x", user=user)
+        new = NewJob(
+            model="all",
+            request=request,
+            owner=user,
+            key=f"{user} {name}",
+            reply_to=Origin.of(call, "en").model_dump_json(),
+        )
+        made[name] = await running.queue.submitter.submit(new, limits=SubmitLimits())
+    await asyncio.sleep(60)
+    return made
+
+
+async def _tried(
+    running: Bot,
+    door: Door,
+    made: Mapping[str, Job],
+    *,
+    user: str,
+    rights: frozenset[str],
+    room: str,
+) -> Job | None:
+    fields = dict(door.fields)
+    if (replied := fields.pop("replied", None)) is not None:
+        fields["replied_to"] = await of(running, made[replied])
+    if fields.pop("forwarded", False):
+        fields["forwarded"] = (ForwardedText(text="The cat sat.", by="Ada"),)
+    line = door.line.format(**{name: job.id for name, job in made.items()})
+    job = await ask(running, line, user, chat=room, rights=rights, **fields)
+    await asyncio.sleep(30)
+    return job
+
+
+def test_nothing_is_offered_that_a_rule_does_not_allow() -> None:
+    """People would choose from a list, and be refused."""
+
+    async def scenario(running: Bot) -> None:
+        for rights, room in ((NOBODY, HALL), (NOBODY, GALLERY), (PATRON, GALLERY)):
+            for line in ("/models", "/help", "/settings"):
+                await ask(running, line, chat=room, rights=rights)
+        asker = Asker(user="fake:1", rooms=(f"fake:{HALL}", "fake"))
+        for command in running.dispatcher.commands:
+            for param in command.params:
+                if param.kind is ParamKind.MODEL and param.able:
+                    found = list(running.dispatcher.suggest(param, "", asker))
+                    kinds = {KIND_OF[able] for able in param.able}
+                    assert found == (["other"] if "ask" in kinds else []), (
+                        command.name,
+                        param.name,
+                    )
+
+    told = [text for _, text in in_bot(scenario).private]
+    hall, gallery, whole = told[:3], told[3:6], told[6:9]
+    assert "other" in hall[0]
+    assert "all ·" not in hall[0]
+    assert "other ·" not in gallery[0]
+    assert {"all", "other"} <= {line.split(" ")[0] for line in whole[0].splitlines()}
+    assert "\n/image " not in hall[1]
+    assert "\n/ask " in hall[1]
+    assert "\n/video " not in gallery[1]
+    assert "\n/video " in whole[1]
+
+
+def in_bot(scenario: Any) -> Any:
+    """Play a scenario in a bot with two models that can do everything."""
+    able = frozenset(Capability) - {Capability.EMBEDDING, Capability.IMAGE_EMBEDDING}
+    models = [replace(image_model(name), capabilities=able) for name in ("all", "other")]
+    return play(scenario, Installation.of(models, [host("gpu-1", "comfy")]), rules=RULES)
