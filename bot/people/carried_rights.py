@@ -29,7 +29,14 @@ class CarriedRights:
         known, at = self._known.get((user, place), (frozenset(), float("-inf")))
         if known == rights and now - at < AGAIN_S:
             return
+        if rights or await self.of(user, now):
+            await self._store(user, place, rights, now)
+        self._known[user, place] = rights, now
+        self._known.move_to_end((user, place))
+        if len(self._known) > _KNOWN_MOST:
+            self._known.popitem(last=False)
 
+    async def _store(self, user: str, place: str, rights: frozenset[str], now: float) -> None:
         def change(connection: Connection) -> None:
             connection.execute(sql.DROP_OLD_RIGHTS, (now - LASTS_S,))
             connection.execute(sql.DROP_RIGHTS, (user, place))
@@ -38,10 +45,6 @@ class CarriedRights:
                 connection.execute(sql.ADD_RIGHTS, (user, place, written, now))
 
         await self._database.write(change)
-        self._known[user, place] = rights, now
-        self._known.move_to_end((user, place))
-        if len(self._known) > _KNOWN_MOST:
-            self._known.popitem(last=False)
 
     async def of(self, user: str, now: float) -> frozenset[str]:
         """Return the rights that a person has in any place."""

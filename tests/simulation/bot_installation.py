@@ -21,6 +21,7 @@ from bot.delivery.records import MessageRecords
 from bot.delivery.spoken_answers import SpokenAnswers
 from bot.people.access import Access, PersonLimits
 from bot.people.audit_log import AuditLog
+from bot.people.carried_rights import CarriedRights
 from bot.people.names import IdForm, NameForms
 from bot.people.people import People
 from bot.people.upload_quota import ReceivedBytes
@@ -52,6 +53,7 @@ class Bot:
     presenter: Presenter
     records: MessageRecords
     people: People
+    carried: CarriedRights
     clock: Clock
     chat: FakeChat
 
@@ -81,6 +83,7 @@ async def bot(
     clock, live = installation.clock, live or LiveSettings()
     database = await open_database(installation.url, migrations=(MIGRATIONS,), inline=True)
     records, people = MessageRecords(database), People(database)
+    carried = CarriedRights(database)
     async with installation.queue(JobStore(database)) as queue:
         asked = service(queue)
         named = [name for rule in rules for name in rule.who]
@@ -117,6 +120,7 @@ async def bot(
             live=live,
             naming={**ChatsConfig.naming(), "fake": PEOPLE},
             roles=roles,
+            carried=carried,
         )
         presenter = Presenter(
             queue=asked,
@@ -161,6 +165,7 @@ async def bot(
                 presenter=presenter,
                 records=records,
                 people=people,
+                carried=carried,
                 clock=clock,
                 chat=chat,
             )

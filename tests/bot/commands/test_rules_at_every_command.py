@@ -12,7 +12,7 @@ from bot.core.asker import Asker
 from bot.core.command import ParamKind
 from bot.core.origin import Origin
 from bot.core.platform import ForwardedText
-from bot.requests.rules import KIND_OF, KINDS, Rule
+from bot.requests.rules import KIND_OF, KINDS, Kind, Rule
 from queueing.core.jobs import Job, NewJob, SubmitLimits
 from queueing.core.requests import Capability, Chat, ChatMessage, Request, TextToImage
 from tests.bot.requests.test_recordings import playable, voice
@@ -23,7 +23,7 @@ from tests.simulation.installation import Installation, host, image_model
 GALLERY, CIRCLE, HALL = "g5", "g6", "1"
 PATRON = frozenset({"fake-role:1"})
 NOBODY = frozenset[str]()
-PICTURES = frozenset({"image", "edit", "upscale"})
+PICTURES: frozenset[Kind] = frozenset({"image", "edit", "upscale"})
 RULES = (
     Rule(who=PATRON, where=frozenset({f"fake:{GALLERY}"})),
     Rule(where=frozenset({f"fake:{GALLERY}"}), kinds=PICTURES, models=frozenset({"all"})),
@@ -31,7 +31,7 @@ RULES = (
     Rule(who=PATRON, kinds=frozenset({"ask", "speak"})),
     Rule(models=frozenset({"other"}), kinds=frozenset({"ask"})),
 )
-ALLOWED: Mapping[tuple[frozenset[str], str], frozenset[str]] = {
+ALLOWED: Mapping[tuple[frozenset[str], str], frozenset[Kind]] = {
     (PATRON, GALLERY): frozenset(KINDS),
     (NOBODY, GALLERY): PICTURES,
     (PATRON, CIRCLE): frozenset(),
@@ -130,7 +130,7 @@ def test_each_command_makes_a_job_only_where_a_rule_allows_it() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def _may(door: Door, rights: frozenset[str], room: str, kinds: frozenset[str]) -> bool:
+def _may(door: Door, rights: frozenset[str], room: str, kinds: frozenset[Kind]) -> bool:
     """Return whether a door is open: in the hall, others may use only another model for answers."""
     only_other = room == HALL and not rights
     return door.kind in kinds and not (only_other and door.named)
