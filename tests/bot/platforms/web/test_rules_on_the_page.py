@@ -1,0 +1,74 @@
+"""Rules on the page: its pickers, panels, gallery, microphone and typed requests."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from tests.bot.platforms.web.web_client import opened
+from tests.bot.whole_bot import on_web
+from tests.fakes.servers.speech_script import wav
+
+SERVED = """
+hosts: {gpu-1: {vram: 24GB, backends: {studio: {kind: demo}}}}
+models:
+  flux:
+    backends: [studio]
+    capabilities: [text-to-image, image-to-image]
+    vram: 1GB
+    load_s: 0.01
+    service_s: 0.02
+    most: {steps: 50}
+  pen: {backends: [studio], capabilities: [text-to-image], vram: 1GB, load_s: 0.01}
+  whisper: {backends: [studio], capabilities: [speech-to-text], vram: 1GB, load_s: 0.01}
+  llama: {backends: [studio], capabilities: [text-to-text], vram: 1GB, load_s: 0.01}
+rules:
+  - who: [web:local]
+    where: [web:local]
+    models: [flux]
+    kinds: [image]
+    most: {steps: 9}
+    spoiler: true
+  - {}
+"""
+
+
+async def test_the_page_offers_and_takes_what_its_persons_rule_allows(tmp_path: Path) -> None:
+    """A picker, the microphone or a typed line would be a way round the rules."""
+    async with on_web(tmp_path, SERVED) as (url, parts):
+        headers = {"Origin": url.rstrip("/")}
+        async with aiohttp.ClientSession(url, headers=headers) as browser, opened(url) as tab:
+            offered = await _json(browser.get("choices"))
+            assert [kind["name"] for kind in offered["kinds"]] == ["image"]
+            assert [model["name"] for model in offered["kinds"][0]["models"]] == ["flux"]
+            options = {each["name"]: each for each in offered["kinds"][0]["options"]}
+            assert options["steps"]["most"] == 9
+            assert not offered["hears"]
+            shown = await _json(browser.get("panels/models"))
+            assert [model["name"] for model in shown["models"]] == ["flux"]
+            said = await _json(browser.post("dictation/0123456789abcdef", data=wav()))
+            assert "can't use this here" in said["why"]
+            await tab.hello()
+            await tab.send(type="suggest", id=1, command="image", param="model", typed="")
+            assert (await tab.next("values"))["values"] == ["flux"]
+            for line, told in (
+                ("/image pen a cat", "You can't use pen here"),
+                ("/ask why?", "You can't use this here"),
+                ("/image a cat --steps 10", "at most 9 steps"),
+            ):
+                await tab.say(line)
+                await tab.entry(told)
+            await tab.say("/image a cat")
+            async with asyncio.timeout(60):
+                while not (found := await _json(browser.get("gallery")))["items"]:  # noqa: ASYNC110
+                    await asyncio.sleep(0)
+            assert found["hidden"]
+            assert not {"video", "edit-image", "upscale"} & set(found["items"][0]["actions"])
+            (job,) = await parts.queue.jobs.history("web:local", limit=9)
+            assert job.request.model_dump()["steps"] in {None, 9}
+
+
+async def _json(asked: Any) -> Any:
+    async with asked as answer:
+        return await answer.json()
