@@ -39,7 +39,7 @@ from bot.delivery.presenter import Presenter
 from bot.people.people import LanguageTold, Person
 from bot.requests.limits import ban_of
 from bot.requests.options import SIZES
-from bot.requests.rules import EVERYTHING, Rule, allows_kind, kind_refused
+from bot.requests.rules import EVERYTHING, Rule, allows_kind, kind_refused, offers_size
 from bot.texts.catalogue import language_of, names_of, plain, say, word
 from bot.texts.refusals import sentence
 from queueing.core.constructors import altering
@@ -336,7 +336,9 @@ class Dispatcher:
             case ParamKind.JOB:
                 return (*self._presenter.open_jobs_of(asker.user), *param.choices)
             case ParamKind.SIZE:
-                return (*SIZES, *param.choices)
+                rule = self._context.admission.rules.of(asker)
+                sizes = (each for each in SIZES if offers_size(rule, each))
+                return (*sizes, *param.choices)
             case ParamKind.STYLE:
                 return tuple(self._context.admission.styles)
             case _:

@@ -12,7 +12,7 @@ from bot.core.live_settings import Defaults
 from bot.core.refusals import Declined, Phrase, Refusal, RefusalKind
 from bot.people.api_keys import service_of
 from bot.requests import shared_prompts
-from bot.requests.options import SIDE_LEAST, SIDE_STEP
+from bot.requests.options import SIDE_LEAST, SIDE_STEP, size
 from queueing.core.catalog import Catalog
 from queueing.core.errors import UnknownModel
 from queueing.core.requests import Capability, Generation, Request, TextToImage, TextToVideo
@@ -123,6 +123,12 @@ def _name(catalog: Catalog, word: str) -> str | None:
 def allows_kind(rule: Rule, able: Capability) -> bool:
     """Return whether a rule allows a kind of request."""
     return rule.kinds is None or KIND_OF[able] in rule.kinds
+
+
+def offers_size(rule: Rule, named: str) -> bool:
+    """Return whether a rule allows a size such as "square"; other words are allowed."""
+    sides, most = size(named), rule.most.get("pixels", math.inf)
+    return sides is None or sides[0] * sides[1] <= most
 
 
 def require_kind(rule: Rule, able: Capability) -> None:

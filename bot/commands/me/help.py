@@ -38,7 +38,9 @@ async def handle(context: Context, call: Call) -> Answer:
         if name == _ADMIN and admins:
             return reply(join(_group(call, "help.admin", admins)))
         return reply(_one(call, shown, name))
-    body: Body = call.say("help.intro")
+    tried = [each for each in shown if each.name in {"image", "ask"}]
+    whole = all(_served(context, each) for each in tried)
+    body: Body = call.say("help.intro" if whole else "help.intro_plain")
     for topic in Topic:
         listed = [
             each

@@ -28,7 +28,7 @@ rules:
     where: [web:local]
     models: [flux]
     kinds: [image]
-    most: {steps: 9}
+    most: {steps: 9, pixels: 500000}
     spoiler: true
   - {}
 """
@@ -45,6 +45,7 @@ async def test_the_page_offers_and_takes_what_its_persons_rule_allows(tmp_path: 
             options = {each["name"]: each for each in offered["kinds"][0]["options"]}
             assert options["steps"]["most"] == 9
             assert not offered["hears"]
+            assert offered["shapes"] == []
             shown = await _json(browser.get("panels/models"))
             assert [model["name"] for model in shown["models"]] == ["flux"]
             said = await _json(browser.post("dictation/0123456789abcdef", data=wav()))
