@@ -1,5 +1,7 @@
 """The side bar's conversations in a real Chromium: begun, found, named, deleted, and left."""
 
+import json
+
 import pytest
 
 from bot.core.content import Content
@@ -104,3 +106,20 @@ async def test_new_typed_begins_a_conversation_and_a_phone_closes_the_drawer(sta
         " return width && (width < 44 || height < 44); }).map((node) => node.id).join()"
     )
     assert await page.evaluate(small) == ""
+
+
+async def test_what_waits_to_be_sent_stays_in_its_conversation(stage: Stage) -> None:
+    """A line typed without a connection would be said in whichever conversation is open later."""
+    page, key = stage.page, "a" * 16
+    line = {"type": "say", "conversation": key, "text": "later"}
+    outbox = [
+        {**line, "key": "0" * 32, "uploads": ["gone"], "text": "with a file"},
+        {**line, "key": "1" * 32, "uploads": []},
+    ]
+    await page.evaluate(f"sessionStorage.setItem('usher-outbox', {json.dumps(json.dumps(outbox))})")
+    await page.reload()
+    assert (await stage.handler.taken()).chat == f"local/{key}"
+    await page.wait(f"{TITLES} === 'later' && {SHOWN} === ''")
+    await page.click("#talks .side-link")
+    await page.wait(f"{SHOWN} === 'later'")
+    assert await page.evaluate("document.getElementById('text').value") == "with a file"
