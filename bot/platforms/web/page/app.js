@@ -261,6 +261,13 @@ function showState(state) {
   byId("signin").hidden = state !== "unknown";
   byId("stage").hidden = byId("side").hidden = state === "unknown";
   if (state === "unknown") signedOut();
+  if (state === "lost" && !byId("empty").hasChildNodes()) showAway();
+}
+
+/** Say that a page without its server still takes what is typed. */
+function showAway() {
+  byId("empty").replaceChildren(make("h2", {}, say("away_title")), make("p", {}, say("away_text")));
+  byId("empty").hidden = conversation.lines().length > 0;
 }
 
 /** Clear the conversation and show the sign-in form. */

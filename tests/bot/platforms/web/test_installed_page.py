@@ -48,7 +48,12 @@ async def test_the_page_opens_without_its_server_and_comes_back(
             assert all(url == root or "/static/" in url or "/texts/" in url for url in kept)
         await page.reload()
         await page.wait_text("Connection lost. Reconnecting…")
+        await page.wait_text("Not connected", "#empty")
         assert "a secret" not in await page.text()
+        await page.click("#text")
+        await page.type("written without a server")
+        await page.press("Enter")
+        await page.wait_text("waiting for the connection", ".message.mine")
         page.errors.clear()  # the browser reports each request that found no server
         files = page_files()
         page_2 = files["index.html"][1].replace(b"<title>Usher", b"<title>Newer")
@@ -57,6 +62,7 @@ async def test_the_page_opens_without_its_server_and_comes_back(
         async with running(web_below_a_path(), handler):
             await page.wait_text("Connected")
             await page.wait_text("a secret")
+            assert (await handler.taken()).text == "written without a server"
             await page.reload()
             await page.wait("document.title === 'Newer'")
             look = f"{WORKS}.then((names) => (window.kept = names))"
