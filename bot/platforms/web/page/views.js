@@ -17,7 +17,7 @@ export class Views {
   /** Show the view that the address names, or the chat. */
   show() {
     this.at = location.hash;
-    const [asked, ...rest] = decodeURIComponent(location.hash.slice(1)).split("/");
+    const [asked, ...rest] = decoded(location.hash.slice(1)).split("/");
     const name = this.opened.has(asked) ? asked : CHAT;
     for (const node of document.querySelectorAll("[data-view]")) node.hidden = node.dataset.view !== name;
     for (const link of document.querySelectorAll("[data-opens]")) {
@@ -33,5 +33,14 @@ export class Views {
     const hash = `#${name}${rest && `/${encodeURIComponent(rest)}`}`;
     if (location.hash !== hash) location.hash = hash;
     this.show();
+  }
+}
+
+/** Return an address's words; what no page has encoded stays as it is. */
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
   }
 }
