@@ -331,7 +331,7 @@ def _named_models(config: Config) -> Iterator[tuple[str, str, str | None, str]]:
     for index, rule in enumerate(config.rules):
         named = (*(rule.models or ()), *rule.defaults.model_dump().values())
         for name in named:
-            yield "rule", str(index), name, f"which rule {index} names"
+            yield "rule", f"rules[{index}]", name, "which this rule names"
 
 
 # ---------------------------------------------------------------- chats

@@ -500,8 +500,11 @@ async def test_a_default_that_no_server_offers_fails(tmp_path: Path) -> None:
     text = CONFIG.replace("{kind: demo}", "{kind: demo, discover: true}")
     text += "defaults: {image: Demo-Painter, ask: demo-wirter}\n"
     text += "styles: {noir: {model: demo-paniter}, oil: {model: demo-painter}}\n"
+    text += "rules: [{where: [web], models: [demo-painter]}, {defaults: {ask: demo-wirter}}]\n"
     findings = await found(configured(tmp_path, text))
     assert findings["style", "noir"].works is False
+    assert findings["rule", "rules[1]"].works is False
+    assert ("rule", "rules[0]") not in findings
     assert ("style", "oil") not in findings
     assert ("default", "image") not in findings
     assert findings["default", "ask"].works is False
