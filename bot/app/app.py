@@ -20,7 +20,7 @@ from bot.commands.dispatcher import Dispatcher
 from bot.core.platform import ALONE, ChatLease, ChatPlatform
 from bot.delivery.presenter import Presenter
 from bot.delivery.records import MessageRecords
-from bot.platforms.web.chat_log import ChatLog
+from bot.platforms.web.chat.chat_log import ChatLog
 from bot.requests.admission import AdmissionService
 from queueing.core.leases import Lease
 from queueing.service.job_queue import JobQueue

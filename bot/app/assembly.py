@@ -41,11 +41,11 @@ from bot.people.names import NameForms
 from bot.people.people import People
 from bot.people.upload_quota import ReceivedBytes
 from bot.platforms.registry import PlatformParts
-from bot.platforms.web.chat_log import ChatLog
-from bot.platforms.web.choices import Choices
-from bot.platforms.web.dashboard import DashboardData
-from bot.platforms.web.gallery_store import GalleryStore
-from bot.platforms.web.protocol import overview
+from bot.platforms.web.chat.chat_log import ChatLog
+from bot.platforms.web.chat.protocol import overview
+from bot.platforms.web.operator.dashboard import DashboardData
+from bot.platforms.web.routes.choices import Choices
+from bot.platforms.web.routes.gallery_store import GalleryStore
 from bot.requests.admission import AdmissionService
 from bot.requests.dictation import Dictation
 from bot.requests.enhancer import Enhancer

@@ -15,7 +15,7 @@ from bot.core.errors import AddressTaken, ChatRefused
 from bot.core.live_settings import LiveSettings
 from bot.core.platform import ChatPlatform, CommandHandler
 from bot.http.listener import CannotListen
-from bot.platforms.web.chat_log import ChatLog
+from bot.platforms.web.chat.chat_log import ChatLog
 from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import StoreError
 from queueing.core.ports import Clock, doubt_of

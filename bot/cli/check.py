@@ -43,7 +43,7 @@ from bot.delivery.records import MessageRecords
 from bot.http.addresses import is_loopback
 from bot.http.listener import CannotListen
 from bot.platforms.registry import PlatformParts, platforms
-from bot.platforms.web.chat_log import ChatLog
+from bot.platforms.web.chat.chat_log import ChatLog
 from queueing.core.catalog import Catalog
 from queueing.core.concurrency import timeout
 from queueing.core.errors import (

@@ -18,12 +18,12 @@ from bot.core.queue import ResultFiles
 from bot.http.signed_links import LinkReader
 from bot.people.access import Access
 from bot.people.web_people import WebPeople
-from bot.platforms.web.chat_log import ChatLog
-from bot.platforms.web.choices import Choices
-from bot.platforms.web.dashboard import DashboardData
-from bot.platforms.web.gallery_store import GalleryStore
+from bot.platforms.web.chat.chat_log import ChatLog
+from bot.platforms.web.chat.protocol import ModelQueue
+from bot.platforms.web.operator.dashboard import DashboardData
 from bot.platforms.web.platform import Web
-from bot.platforms.web.protocol import ModelQueue
+from bot.platforms.web.routes.choices import Choices
+from bot.platforms.web.routes.gallery_store import GalleryStore
 from bot.requests.dictation import Dictation
 from bot.requests.rules import RuleTable
 from bot.texts.catalogue import describe

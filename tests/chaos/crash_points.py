@@ -41,8 +41,8 @@ from bot.platforms.discord.interactions import InteractionReply
 from bot.platforms.discord.platform import Discord
 from bot.platforms.telegram.platform import Telegram
 from bot.platforms.telegram.updates import Updates
-from bot.platforms.web.calls import Calls
-from bot.platforms.web.page_connection import PageConnection
+from bot.platforms.web.chat.calls import Calls
+from bot.platforms.web.chat.page_connection import PageConnection
 from bot.platforms.web.platform import Web
 from bot.requests.enhancer import Enhancer
 from queueing.core.jobs import JobEvent

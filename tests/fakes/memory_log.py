@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import uuid4
 
-from bot.platforms.web.chat_log import ChatLog, Entry, FileHead, ShownMessage, is_news, text_of
-from bot.platforms.web.conversations import (
+from bot.platforms.web.chat.chat_log import ChatLog, Entry, FileHead, ShownMessage, is_news, text_of
+from bot.platforms.web.chat.conversations import (
     MOST,
     ConversationHead,
     Conversations,

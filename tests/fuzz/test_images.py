@@ -17,7 +17,7 @@ from PIL import Image
 
 from backends.media.images import open_image
 from bot.core.refusals import Declined
-from bot.platforms.web.renderer import shown_file
+from bot.platforms.web.chat.renderer import shown_file
 from bot.requests import images
 from queueing.core.errors import Rejected
 from queueing.core.requests import File
@@ -122,7 +122,7 @@ async def test_a_frame_whose_handling_fails_is_answered(monkeypatch: pytest.Monk
     async def fails(*_: object) -> None:
         raise RuntimeError("a fault of this machine")
 
-    monkeypatch.setattr("bot.platforms.web.calls.Calls.say", fails)
+    monkeypatch.setattr("bot.platforms.web.chat.calls.Calls.say", fails)
     async with running(web_chat(port=0), ScriptedHandler()) as web, tab(web) as page:
         key = await page.say("/image cat")
         assert await page.next("refused") == {"type": "refused", "key": key, "reason": "invalid"}

@@ -15,7 +15,7 @@ from bot.core.refusals import Declined
 from bot.platforms.discord import renderer as discord_render
 from bot.platforms.telegram import renderer as telegram_render
 from bot.platforms.telegram.commands import typed
-from bot.platforms.web.renderer import split_command
+from bot.platforms.web.chat.renderer import split_command
 from bot.texts.catalogue import CATALOGUES, plain
 from bot.texts.refusals import sentence
 from tests.fuzz.hostile_input import bounded, texts

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from bot.app.setup import MIGRATIONS
-from bot.platforms.web.chat_log import ChatLog
-from bot.platforms.web.page_connection import FRAMES_BURST
+from bot.platforms.web.chat.chat_log import ChatLog
+from bot.platforms.web.chat.page_connection import FRAMES_BURST
+from bot.platforms.web.chat.protocol import FROM_PAGE, MAX_FILES, MAX_TEXT
 from bot.platforms.web.platform import Web
-from bot.platforms.web.protocol import FROM_PAGE, MAX_FILES, MAX_TEXT
 from queueing.store.engines import open_database
 from tests.bot.platforms.web.web_client import running, tab
 from tests.fakes.command_handler import ScriptedHandler

@@ -19,7 +19,7 @@ from bot.platforms.discord.renderer import literal
 from bot.platforms.discord.renderer import measured as discord_measured
 from bot.platforms.telegram.markdown import styled
 from bot.platforms.telegram.renderer import measured as telegram_measured
-from bot.platforms.web.renderer import split_command
+from bot.platforms.web.chat.renderer import split_command
 
 # Generous for busy machines: a reader takes some hundredths of it, one that goes back and forth
 # over its text minutes.

@@ -8,7 +8,7 @@ from pathlib import Path
 import aiohttp
 
 from bot.app.app import BotParts
-from bot.platforms.web.page_connection import NOT_KNOWN
+from bot.platforms.web.chat.page_connection import NOT_KNOWN
 from bot.platforms.web.platform import Web
 from tests.bot.platforms.web.web_client import Tab, tab, text_of
 from tests.fakes.telegram.telegram import FakeTelegram, Person

@@ -15,8 +15,8 @@ from bot.platforms.discord.renderer import text_of
 from bot.platforms.telegram.renderer import TEXT_MOST as TELEGRAM_MOST
 from bot.platforms.telegram.renderer import OutgoingTelegram, outgoing
 from bot.platforms.telegram.renderer import measured as telegram_measured
-from bot.platforms.web.chat_log import MarkdownPart
-from bot.platforms.web.renderer import shown_of, with_blocks
+from bot.platforms.web.chat.chat_log import MarkdownPart
+from bot.platforms.web.chat.renderer import shown_of, with_blocks
 
 
 def _of_page(measured: Callable[[Body], int]) -> Measure:

@@ -19,7 +19,7 @@ from bot.app.console import Cropped, console
 from bot.app.logs import harmless
 from bot.core.content import Content
 from bot.core.platform import ChatLimits, CommandHandler, Invocation, MessageRef
-from bot.platforms.web.renderer import split_command
+from bot.platforms.web.chat.renderer import split_command
 from bot.texts.catalogue import dated, plain
 
 _CHAT = "you"

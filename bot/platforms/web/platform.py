@@ -34,22 +34,22 @@ from bot.people.web_people import (
     WebPeople,
     WebPerson,
 )
-from bot.platforms.web.calls import Calls, answer_id, line_id
-from bot.platforms.web.chat_log import ChatLog, ShownFile, ShownMessage
-from bot.platforms.web.choices import ChoiceRoutes, Choices
-from bot.platforms.web.conversations import person_of
-from bot.platforms.web.dashboard import DashboardData
-from bot.platforms.web.dictation_routes import DictationRoutes
-from bot.platforms.web.files import ChatFileRoutes, RecentFiles
-from bot.platforms.web.gallery import GalleryRoutes
-from bot.platforms.web.gallery_store import GalleryStore
-from bot.platforms.web.page_connection import PageConnection
-from bot.platforms.web.panels import PanelRoutes
-from bot.platforms.web.protocol import MAX_UPLOAD, CommandRow, ModelQueue, command_rows
-from bot.platforms.web.renderer import shown_of
+from bot.platforms.web.chat.calls import Calls, answer_id, line_id
+from bot.platforms.web.chat.chat_log import ChatLog, ShownFile, ShownMessage
+from bot.platforms.web.chat.conversations import person_of
+from bot.platforms.web.chat.page_connection import PageConnection
+from bot.platforms.web.chat.protocol import MAX_UPLOAD, CommandRow, ModelQueue, command_rows
+from bot.platforms.web.chat.renderer import shown_of
+from bot.platforms.web.chat.thumbnails import Thumbnails
+from bot.platforms.web.operator.dashboard import DashboardData
+from bot.platforms.web.routes.choices import ChoiceRoutes, Choices
+from bot.platforms.web.routes.dictation_routes import DictationRoutes
+from bot.platforms.web.routes.files import ChatFileRoutes, RecentFiles
+from bot.platforms.web.routes.gallery import GalleryRoutes
+from bot.platforms.web.routes.gallery_store import GalleryStore
+from bot.platforms.web.routes.panels import PanelRoutes
+from bot.platforms.web.routes.sessions import Sessions
 from bot.platforms.web.server import PageRoutes, WebServer
-from bot.platforms.web.sessions import Sessions
-from bot.platforms.web.thumbnails import Thumbnails
 from bot.requests.dictation import Dictation
 from bot.requests.rules import RuleTable
 from queueing.core.catalog import Catalog

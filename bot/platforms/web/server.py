@@ -15,17 +15,8 @@ from bot.core.platform import ALONE, ChatLease
 from bot.http.addresses import why_not_local
 from bot.http.clients import host_allowed
 from bot.people.web_people import WebPerson
-from bot.platforms.web.assets import (
-    HEADERS,
-    Assets,
-    browsers_language,
-    page_texts,
-    require_own_page,
-)
-from bot.platforms.web.calls import Calls
-from bot.platforms.web.dashboard import DashboardData, DashboardFeed
-from bot.platforms.web.dashboard_routes import DashboardRoutes
-from bot.platforms.web.page_connection import (
+from bot.platforms.web.chat.calls import Calls
+from bot.platforms.web.chat.page_connection import (
     CLOSE_S,
     HEARTBEAT_S,
     NOT_KNOWN,
@@ -33,10 +24,19 @@ from bot.platforms.web.page_connection import (
     PageConnection,
     PageSession,
 )
-from bot.platforms.web.protocol import MAX_FRAME, CommandRow, ModelQueue
-from bot.platforms.web.sessions import Sessions, set_cookie
-from bot.platforms.web.shell import chat_assets
-from bot.platforms.web.tab import ChatTab
+from bot.platforms.web.chat.protocol import MAX_FRAME, CommandRow, ModelQueue
+from bot.platforms.web.chat.tab import ChatTab
+from bot.platforms.web.operator.dashboard import DashboardData, DashboardFeed
+from bot.platforms.web.operator.dashboard_routes import DashboardRoutes
+from bot.platforms.web.routes.assets import (
+    HEADERS,
+    Assets,
+    browsers_language,
+    page_texts,
+    require_own_page,
+)
+from bot.platforms.web.routes.sessions import Sessions, set_cookie
+from bot.platforms.web.routes.shell import chat_assets
 from bot.texts.catalogue import language_of
 from queueing.core.concurrency import TaskGroup
 

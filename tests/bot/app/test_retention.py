@@ -8,8 +8,8 @@ import pytest_asyncio
 from bot.app.setup import MIGRATIONS
 from bot.app.supervisor import delete_expired
 from bot.core.live_settings import LiveSettings
-from bot.platforms.web.chat_log import ChatLog, ShownMessage, TextPart
-from bot.platforms.web.renderer import shown_file
+from bot.platforms.web.chat.chat_log import ChatLog, ShownMessage, TextPart
+from bot.platforms.web.chat.renderer import shown_file
 from queueing.core.jobs import Job, JobEvent, NewJob, SubmitLimits
 from queueing.core.requests import File, Output, TextToImage
 from queueing.store.engines import open_database

@@ -4,8 +4,8 @@ from bot.core.content import CommandText, Content, Strong
 from bot.platforms.discord import renderer as discord_render
 from bot.platforms.telegram import renderer as telegram_render
 from bot.platforms.telegram.markdown import SpanKind
-from bot.platforms.web import renderer as web_content
-from bot.platforms.web.chat_log import StrongPart, TypedPart
+from bot.platforms.web.chat import renderer as web_content
+from bot.platforms.web.chat.chat_log import StrongPart, TypedPart
 from bot.texts.catalogue import plain
 
 

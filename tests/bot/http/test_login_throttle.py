@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bot.http.clients import WRONG_AT_ONCE, LoginThrottle
 from bot.people.web_people import is_weak
-from bot.platforms.web.sessions import COOKIE
+from bot.platforms.web.routes.sessions import COOKIE
 from tests.bot.platforms.web.web_client import running, tab
 from tests.fakes.command_handler import ScriptedHandler
 from tests.fakes.memory_log import web_chat

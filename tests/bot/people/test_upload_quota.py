@@ -15,8 +15,8 @@ from bot.config.sections import RetentionConfig
 from bot.core.live_settings import LiveSettings
 from bot.people.people import HOUR_S
 from bot.people.upload_quota import Received
-from bot.platforms.web.chat_log import ChatLog, ShownMessage
-from bot.platforms.web.renderer import shown_file
+from bot.platforms.web.chat.chat_log import ChatLog, ShownMessage
+from bot.platforms.web.chat.renderer import shown_file
 from queueing.core.errors import NotAccepting
 from queueing.core.jobs import NewJob, SubmitLimits
 from queueing.core.requests import File, TextToImage

@@ -28,7 +28,7 @@ from bot.core.errors import (
 )
 from bot.core.platform import ALONE, ChatLease, ChatPlatform, CommandHandler, Invocation, MessageRef
 from bot.platforms.discord.platform import Discord
-from bot.platforms.web.chat_log import Entry, MomentPart, TextPart
+from bot.platforms.web.chat.chat_log import Entry, MomentPart, TextPart
 from bot.platforms.web.platform import Web
 from queueing.core.errors import StoreError
 from queueing.core.requests import File

@@ -18,7 +18,7 @@ from bot.people.invites import Invites
 from bot.people.links import LinkEnds, key_of
 from bot.people.people import HOUR_S, People, Person
 from bot.people.upload_quota import HourFull, ReceivedBytes
-from bot.platforms.web.chat_log import ChatLog, ShownFile, ShownMessage, TextPart
+from bot.platforms.web.chat.chat_log import ChatLog, ShownFile, ShownMessage, TextPart
 from queueing.core.requests import File
 from queueing.store.jobs.job_store import JobStore
 from tests.contracts.queue.two_processes import Two, two

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from bot.app.setup import MIGRATIONS
-from bot.platforms.web.chat_log import ChatLog, Entry, ShownButton, ShownMessage, TextPart
-from bot.platforms.web.conversations import MOST
-from bot.platforms.web.renderer import shown_file
+from bot.platforms.web.chat.chat_log import ChatLog, Entry, ShownButton, ShownMessage, TextPart
+from bot.platforms.web.chat.conversations import MOST
+from bot.platforms.web.chat.renderer import shown_file
 from queueing.core.requests import File
 from queueing.store.engines import open_database
 from tests.bot.platforms.web.web_client import image

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from bot.people.links import LinkEnds
-from bot.platforms.web import gallery_store
-from bot.platforms.web.gallery_store import GalleryStore, Wanted
+from bot.platforms.web.routes import gallery_store
+from bot.platforms.web.routes.gallery_store import GalleryStore, Wanted
 from queueing.core.jobs import JobEvent
 from queueing.core.requests import File, Output, TextToImage, TextToVideo
 from queueing.store.jobs.job_store import JobStore

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from bot.platforms.web.dashboard import LOOK_EVERY_S
+from bot.platforms.web.operator.dashboard import LOOK_EVERY_S
 from tests.bot.app.cluster.holders import Cluster, cluster
 from tests.simulation.installation import Installation, host, image_model
 from tests.simulation.loop import run

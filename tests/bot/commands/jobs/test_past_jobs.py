@@ -9,7 +9,7 @@ from typing import Any
 from bot.core.content import Strong
 from bot.core.errors import ContentRefused
 from bot.core.platform import MessageRef
-from bot.platforms.web.chat_log import ShownMessage, TextPart
+from bot.platforms.web.chat.chat_log import ShownMessage, TextPart
 from bot.texts.catalogue import plain
 from queueing.core.jobs import JobState
 from queueing.core.requests import Capability

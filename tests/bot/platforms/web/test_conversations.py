@@ -10,9 +10,9 @@ from bot.app.setup import MIGRATIONS
 from bot.core.content import Button, Content
 from bot.delivery.records import MessageRecords
 from bot.people.web_people import FixedPeople, WebPerson
-from bot.platforms.web.chat_log import ChatLog
+from bot.platforms.web.chat.chat_log import ChatLog
+from bot.platforms.web.chat.protocol import conversation_row
 from bot.platforms.web.platform import Web
-from bot.platforms.web.protocol import conversation_row
 from queueing.core.jobs import JobEvent, NewJob, SubmitLimits
 from queueing.core.requests import TextToImage
 from queueing.store.engines import open_database

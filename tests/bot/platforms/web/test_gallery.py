@@ -12,8 +12,8 @@ import pytest
 import pytest_asyncio
 from PIL import Image
 
-from bot.platforms.web import gallery_store
-from bot.platforms.web.sessions import COOKIE
+from bot.platforms.web.routes import gallery_store
+from bot.platforms.web.routes.sessions import COOKIE
 from queueing.core.errors import StoreError
 from tests.bot.people.test_links import Installation, installation
 

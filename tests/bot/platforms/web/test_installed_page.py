@@ -6,9 +6,9 @@ import pytest
 from aiohttp.web import Request, Response
 
 from bot.core.content import Button, Content
-from bot.platforms.web import shell
-from bot.platforms.web.assets import Assets, page_files
 from bot.platforms.web.platform import Web
+from bot.platforms.web.routes import shell
+from bot.platforms.web.routes.assets import Assets, page_files
 from tests.bot.platforms.web.test_web_page import Stage, chromium, stage
 from tests.bot.platforms.web.web_client import running
 from tests.fakes.command_handler import ScriptedHandler

@@ -11,8 +11,8 @@ import pytest
 
 from bot.monitoring.live_state import Mode
 from bot.monitoring.records import HourSpan
-from bot.platforms.web.assets import page_files, page_texts
-from bot.platforms.web.protocol import ACTS, NotTaken
+from bot.platforms.web.chat.protocol import ACTS, NotTaken
+from bot.platforms.web.routes.assets import page_files, page_texts
 from bot.texts.catalogue import CATALOGUES, DEFAULT_LANGUAGE
 from queueing.core.errors import ProblemKind
 from queueing.core.jobs import JobState

@@ -9,7 +9,7 @@ import pytest_asyncio
 from PIL import Image
 
 from bot.core.content import Button, Content, Strong
-from bot.platforms.web.sessions import COOKIE
+from bot.platforms.web.routes.sessions import COOKIE
 from queueing.core.requests import File
 from tests.bot.people.test_links import Installation, installation
 from tests.bot.platforms.web.test_web_page import LAST, Stage, chromium

@@ -7,7 +7,7 @@ from PIL import Image
 
 from backends.common.file_types import mime_of
 from backends.media import videos
-from bot.platforms.web.thumbnails import STILL, THUMB, smaller, still
+from bot.platforms.web.chat.thumbnails import STILL, THUMB, smaller, still
 from bot.texts.results import length
 from tests.backends.media.planted import PLANTED
 from tests.backends.media.recorded_videos import video

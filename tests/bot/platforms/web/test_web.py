@@ -10,13 +10,13 @@ from bot.core.content import Button, Content, Markdown, Moment
 from bot.core.errors import ChatRefused, ChatUnavailable, TooLarge
 from bot.core.platform import MessageRef
 from bot.people.web_people import FixedPeople, WebPerson
-from bot.platforms.web.calls import CALLS_BURST
-from bot.platforms.web.chat_log import Entry
-from bot.platforms.web.files import KEPT_S
+from bot.platforms.web.chat.calls import CALLS_BURST
+from bot.platforms.web.chat.chat_log import Entry
+from bot.platforms.web.chat.protocol import ModelQueue
+from bot.platforms.web.chat.renderer import split_command
+from bot.platforms.web.chat.tab import PAGE
 from bot.platforms.web.platform import Web
-from bot.platforms.web.protocol import ModelQueue
-from bot.platforms.web.renderer import split_command
-from bot.platforms.web.tab import PAGE
+from bot.platforms.web.routes.files import KEPT_S
 from queueing.core.errors import Fenced, StoreError
 from queueing.core.requests import File
 from tests.backends.media.planted import PLANTED, SECRET, words_of

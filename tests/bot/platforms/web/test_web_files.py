@@ -18,9 +18,9 @@ from bot.app.setup import MIGRATIONS
 from bot.core.content import Content
 from bot.http.files import AT_ONCE_EACH, PIECE, DownloadSlots, FileSender, Sendable, sendable
 from bot.people.web_people import WebPerson
-from bot.platforms.web import calls
-from bot.platforms.web.calls import Calls
-from bot.platforms.web.chat_log import ChatLog
+from bot.platforms.web.chat import calls
+from bot.platforms.web.chat.calls import Calls
+from bot.platforms.web.chat.chat_log import ChatLog
 from bot.platforms.web.platform import Web
 from queueing.core.requests import File
 from queueing.store.engines import open_database

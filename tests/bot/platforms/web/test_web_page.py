@@ -12,9 +12,9 @@ import pytest_asyncio
 
 from bot.core.content import Button, Content, Markdown, Moment
 from bot.core.platform import Invocation, MessageRef
-from bot.platforms.web.calls import CALLS_BURST, Calls
+from bot.platforms.web.chat.calls import CALLS_BURST, Calls
+from bot.platforms.web.chat.protocol import ModelQueue
 from bot.platforms.web.platform import Web
-from bot.platforms.web.protocol import ModelQueue
 from queueing.core.requests import File
 from tests.bot.platforms.web.web_client import image, running
 from tests.fakes.command_handler import ScriptedHandler

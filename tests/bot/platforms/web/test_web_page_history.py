@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 
 from bot.core.content import Content, Markdown
-from bot.platforms.web.chat_log import ShownMessage, TextPart
+from bot.platforms.web.chat.chat_log import ShownMessage, TextPart
 from bot.platforms.web.platform import Web
 from tests.bot.platforms.web.test_web_page import Stage, chromium
 from tests.bot.platforms.web.web_client import running

@@ -10,8 +10,8 @@ import pytest
 
 from bot.core.content import Content
 from bot.people.web_people import FixedPeople, WebPerson
-from bot.platforms.web.panels import MAX_BODY, PANELS
 from bot.platforms.web.platform import Web
+from bot.platforms.web.routes.panels import MAX_BODY, PANELS
 from tests.bot.platforms.web.dashboard.test_operator_bot import crowded_bot
 from tests.bot.platforms.web.test_web_page import chromium
 from tests.bot.platforms.web.web_client import running

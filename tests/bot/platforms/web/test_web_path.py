@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 
 from bot.config.chats import WebConfig
-from bot.platforms.web.assets import page_files
+from bot.platforms.web.routes.assets import page_files
 from tests.bot.platforms.web.dashboard.operator_client import TOKEN, Example
 from tests.bot.platforms.web.web_client import running
 from tests.fakes.command_handler import ScriptedHandler

@@ -22,14 +22,19 @@ from bot.http.clients import TokenBucket, host_allowed
 from bot.http.connection_limits import ConnectionLimits
 from bot.http.listener import Listener
 from bot.people.web_people import FixedPeople, WebPerson
-from bot.platforms.web import page_connection as open_page
-from bot.platforms.web.assets import origin_allowed
-from bot.platforms.web.files import ChatFileRoutes
-from bot.platforms.web.page_connection import FRAMES_BURST, MAX_VALUES, NOT_KNOWN, TOO_MANY_TABS
+from bot.platforms.web.chat import page_connection as open_page
+from bot.platforms.web.chat.page_connection import (
+    FRAMES_BURST,
+    MAX_VALUES,
+    NOT_KNOWN,
+    TOO_MANY_TABS,
+)
+from bot.platforms.web.chat.protocol import MAX_FILES, MAX_UPLOAD
+from bot.platforms.web.chat.tab import ChatTab
 from bot.platforms.web.platform import Web
-from bot.platforms.web.protocol import MAX_FILES, MAX_UPLOAD
+from bot.platforms.web.routes.assets import origin_allowed
+from bot.platforms.web.routes.files import ChatFileRoutes
 from bot.platforms.web.server import MAX_TABS
-from bot.platforms.web.tab import ChatTab
 from queueing.core.requests import File
 from tests.bot.platforms.web.web_client import Tab, image, running, tab
 from tests.fakes.command_handler import ScriptedHandler

@@ -10,8 +10,8 @@ from PIL import Image
 
 from bot.core.content import Content
 from bot.http.signed_links import Original, Ticket
+from bot.platforms.web.chat.thumbnails import SCREEN, THUMB, Thumbnails, smaller
 from bot.platforms.web.platform import Web
-from bot.platforms.web.thumbnails import SCREEN, THUMB, Thumbnails, smaller
 from queueing.core.requests import File, Result, ResultFile
 from tests.bot.platforms.web.web_client import image, running
 from tests.fakes.command_handler import ScriptedHandler

@@ -11,7 +11,7 @@ from uuid import uuid4
 import aiohttp
 
 from bot.people.web_people import FixedPeople, WebPerson
-from bot.platforms.web.dashboard import DashboardData, LogLines
+from bot.platforms.web.operator.dashboard import DashboardData, LogLines
 from bot.platforms.web.platform import Web
 from tests.bot.platforms.web.dashboard.examples import ExampleJobs, ExampleRecords
 from tests.bot.platforms.web.web_client import WAIT_S

@@ -7,8 +7,8 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from bot.platforms.web.dashboard import MAX_VIEWERS
-from bot.platforms.web.page_connection import NOT_KNOWN, TOO_MANY_TABS
+from bot.platforms.web.chat.page_connection import NOT_KNOWN, TOO_MANY_TABS
+from bot.platforms.web.operator.dashboard import MAX_VIEWERS
 from bot.platforms.web.platform import Web
 from tests.bot.platforms.web.dashboard.operator_client import ADAS, TOKEN, Example, operator_tab
 from tests.bot.platforms.web.web_client import WAIT_S, running, tab

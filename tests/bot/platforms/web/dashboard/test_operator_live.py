@@ -10,8 +10,8 @@ import pytest
 import pytest_asyncio
 
 from bot.core.content import Content
-from bot.platforms.web.dashboard import DashboardData, DashboardFeed, DashboardState
-from bot.platforms.web.protocol import ACTS
+from bot.platforms.web.chat.protocol import ACTS
+from bot.platforms.web.operator.dashboard import DashboardData, DashboardFeed, DashboardState
 from queueing.core.leases import Leader
 from tests.bot.platforms.web.dashboard.examples import ExampleJobs, ExampleRecords
 from tests.bot.platforms.web.dashboard.operator_client import Example, operator_tab

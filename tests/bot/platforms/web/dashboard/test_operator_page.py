@@ -12,7 +12,7 @@ from bot.core.content import Content
 from bot.monitoring.log_tail import LINES, LogTail
 from bot.monitoring.records import HourSpan, Segment
 from bot.people.audit_log import Act
-from bot.platforms.web.dashboard import DashboardData
+from bot.platforms.web.operator.dashboard import DashboardData
 from queueing.core.snapshot import Reason, WaitCause
 from tests.bot.platforms.web.dashboard.examples import ExampleJobs, ExampleRecords
 from tests.bot.platforms.web.dashboard.operator_client import ADAS, TOKEN, Example

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from bot.platforms.web.dashboard import DashboardData
+from bot.platforms.web.operator.dashboard import DashboardData
 from bot.platforms.web.platform import Web
 from tests.bot.platforms.web.dashboard.examples import ExampleJobs, ExampleRecords
 from tests.bot.platforms.web.dashboard.operator_client import TOKEN, Example

@@ -13,11 +13,11 @@ from pydantic import Field, ValidationError
 from bot.core.live_settings import LiveSettings
 from bot.http.files import FileSender, Sendable
 from bot.people.web_people import WebPerson
-from bot.platforms.web.assets import require_own_page
-from bot.platforms.web.calls import Calls
-from bot.platforms.web.gallery_store import GalleryFile, GalleryStore, MediaKind, Wanted
-from bot.platforms.web.sessions import Sessions
-from bot.platforms.web.thumbnails import Thumbnails
+from bot.platforms.web.chat.calls import Calls
+from bot.platforms.web.chat.thumbnails import Thumbnails
+from bot.platforms.web.routes.assets import require_own_page
+from bot.platforms.web.routes.gallery_store import GalleryFile, GalleryStore, MediaKind, Wanted
+from bot.platforms.web.routes.sessions import Sessions
 from bot.requests.rules import RuleTable, offered
 from bot.texts.results import abilities_of
 from queueing.core.catalog import Catalog

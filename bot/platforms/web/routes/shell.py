@@ -10,7 +10,7 @@ from base64 import b64encode
 from collections.abc import Mapping
 from hashlib import sha256
 
-from bot.platforms.web.assets import PAGE_POLICY, Assets, page_files, page_texts
+from bot.platforms.web.routes.assets import PAGE_POLICY, Assets, page_files, page_texts
 
 _INDEX, _WORKER = "index.html", "sw.js"
 _SHEET = re.compile(r' *<link rel="stylesheet" href="static/([\w-]+\.css)">\n')

@@ -19,7 +19,7 @@ from backends.media.helper.pixels import in_eight_bits
 from bot.core.queue import ResultFiles
 from bot.http.files import Sendable, sendable
 from bot.http.signed_links import LinkReader
-from bot.platforms.web.chat_log import ChatLog
+from bot.platforms.web.chat.chat_log import ChatLog
 from bot.texts.results import length
 from queueing.core.requests import File
 

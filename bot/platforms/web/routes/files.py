@@ -17,13 +17,13 @@ from bot.http.files import FileSender, Sendable, bare_name, sendable
 from bot.http.signed_links import LinkReader
 from bot.http.unpacking import encoding_of
 from bot.people.web_people import WebPerson
-from bot.platforms.web.assets import require_own_page
-from bot.platforms.web.calls import Calls
-from bot.platforms.web.chat_log import FileHead, ShownFile
-from bot.platforms.web.conversations import person_of
-from bot.platforms.web.protocol import MAX_FILES, MAX_UPLOAD
-from bot.platforms.web.sessions import Sessions
-from bot.platforms.web.thumbnails import Thumbnails
+from bot.platforms.web.chat.calls import Calls
+from bot.platforms.web.chat.chat_log import FileHead, ShownFile
+from bot.platforms.web.chat.conversations import person_of
+from bot.platforms.web.chat.protocol import MAX_FILES, MAX_UPLOAD
+from bot.platforms.web.chat.thumbnails import Thumbnails
+from bot.platforms.web.routes.assets import require_own_page
+from bot.platforms.web.routes.sessions import Sessions
 from bot.requests.images import bare
 from queueing.core.concurrency import timeout
 from queueing.core.ports import Clock

@@ -19,7 +19,7 @@ from bot.core.content import (
 )
 from bot.markdown.elements import LITERAL, Blocks, Element, Kind
 from bot.markdown.parser import parse
-from bot.platforms.web.chat_log import (
+from bot.platforms.web.chat.chat_log import (
     BarPart,
     MarkdownPart,
     MomentPart,

@@ -7,7 +7,7 @@ A person's first conversation is the chat with the person's id. The chat of anot
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bot.platforms.web import sql
+from bot.platforms.web.chat import sql
 from queueing.store.sql.database import Connection, Database
 
 FIRST = "first"  # the key of a person's first conversation

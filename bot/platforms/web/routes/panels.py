@@ -16,11 +16,11 @@ from bot.core.content import Content
 from bot.core.platform import Invocation, MessageRef
 from bot.core.refusals import Declined
 from bot.people.web_people import WebPerson
-from bot.platforms.web.assets import browsers_language, require_own_page
-from bot.platforms.web.calls import Calls
-from bot.platforms.web.protocol import NotTaken, Submit
-from bot.platforms.web.renderer import shown_body
-from bot.platforms.web.sessions import Sessions
+from bot.platforms.web.chat.calls import Calls
+from bot.platforms.web.chat.protocol import NotTaken, Submit
+from bot.platforms.web.chat.renderer import shown_body
+from bot.platforms.web.routes.assets import browsers_language, require_own_page
+from bot.platforms.web.routes.sessions import Sessions
 from bot.texts.refusals import sentence
 from queueing.core.concurrency import timeout
 from queueing.core.errors import QueueError

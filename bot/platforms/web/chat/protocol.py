@@ -8,9 +8,9 @@ from pydantic import ConfigDict, Field, TypeAdapter
 
 from bot.core.command import Command, ParamKind
 from bot.core.content import Form
-from bot.platforms.web.chat_log import Entry, ShownMessage, ShownPart, text_of
-from bot.platforms.web.conversations import FIRST, MOST, ConversationHead, key_of
-from bot.platforms.web.renderer import split_command, with_blocks
+from bot.platforms.web.chat.chat_log import Entry, ShownMessage, ShownPart, text_of
+from bot.platforms.web.chat.conversations import FIRST, MOST, ConversationHead, key_of
+from bot.platforms.web.chat.renderer import split_command, with_blocks
 from bot.texts.catalogue import describe
 from queueing.core.requests import Record
 from queueing.core.snapshot import Residency

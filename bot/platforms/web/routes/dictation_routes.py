@@ -6,10 +6,10 @@ from aiohttp import web
 
 from bot.core.refusals import Refusal
 from bot.people.web_people import WebPerson
-from bot.platforms.web.assets import browsers_language, require_own_page
-from bot.platforms.web.calls import Calls
-from bot.platforms.web.files import UPLOAD_S, read_body
-from bot.platforms.web.sessions import Sessions
+from bot.platforms.web.chat.calls import Calls
+from bot.platforms.web.routes.assets import browsers_language, require_own_page
+from bot.platforms.web.routes.files import UPLOAD_S, read_body
+from bot.platforms.web.routes.sessions import Sessions
 from bot.requests.dictation import Dictated, Dictation, Speaker
 from bot.texts.catalogue import language_of, plain
 from bot.texts.refusals import sentence, told

@@ -19,8 +19,8 @@ from pydantic import TypeAdapter, ValidationError
 from bot.core.platform import ChatLease
 from bot.http.clients import TokenBucket, sparing
 from bot.people.web_people import WebPerson
-from bot.platforms.web.calls import Calls
-from bot.platforms.web.protocol import Language, NotTaken
+from bot.platforms.web.chat.calls import Calls
+from bot.platforms.web.chat.protocol import Language, NotTaken
 from bot.texts.catalogue import language_of
 from queueing.core.bounded_json import TooManyValues, require_few_values
 from queueing.core.concurrency import TaskGroup

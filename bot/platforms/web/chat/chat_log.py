@@ -13,8 +13,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
-from bot.platforms.web import sql
-from bot.platforms.web.conversations import Conversations, person_of, searched
+from bot.platforms.web.chat import sql
+from bot.platforms.web.chat.conversations import Conversations, person_of, searched
 from queueing.core.requests import File, Record
 from queueing.store.sql.database import Connection, Database
 

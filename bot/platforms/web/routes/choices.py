@@ -14,9 +14,9 @@ from bot.core.command import Command, Param, ParamKind
 from bot.core.live_settings import LiveSettings
 from bot.core.queue import ModelReader, QueueStatus
 from bot.people.people import People, Person
-from bot.platforms.web.assets import browsers_language
-from bot.platforms.web.calls import Calls
-from bot.platforms.web.sessions import Sessions
+from bot.platforms.web.chat.calls import Calls
+from bot.platforms.web.routes.assets import browsers_language
+from bot.platforms.web.routes.sessions import Sessions
 from bot.requests.creation import FIELDS
 from bot.requests.model_choice import model_of_style, usual_model
 from bot.requests.options import SHAPES, Style

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from bot.core.content import Form
-from bot.platforms.web.chat_log import Entry, ShownMessage
-from bot.platforms.web.conversations import MOST, chat_of, key_of
-from bot.platforms.web.page_connection import PageConnection, PageSession
-from bot.platforms.web.protocol import (
+from bot.platforms.web.chat.chat_log import Entry, ShownMessage
+from bot.platforms.web.chat.conversations import MOST, chat_of, key_of
+from bot.platforms.web.chat.page_connection import PageConnection, PageSession
+from bot.platforms.web.chat.protocol import (
     FROM_PAGE,
     CommandRow,
     ConversationList,
@@ -36,7 +36,7 @@ from bot.platforms.web.protocol import (
     entry_row,
     form_row,
 )
-from bot.platforms.web.renderer import with_blocks
+from bot.platforms.web.chat.renderer import with_blocks
 from bot.texts.catalogue import language_of
 from queueing.core.requests import Record
 

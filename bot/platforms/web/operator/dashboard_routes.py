@@ -12,17 +12,15 @@ from aiohttp import web
 from bot.core.platform import ChatLease
 from bot.monitoring.records import HourSpan, PeopleSpan
 from bot.people.web_people import WebPerson
-from bot.platforms.web.assets import Assets, browsers_language, page_files, require_own_page
-from bot.platforms.web.calls import Calls
-from bot.platforms.web.dashboard import DashboardFeed, DashboardState
-from bot.platforms.web.page_connection import (
+from bot.platforms.web.chat.calls import Calls
+from bot.platforms.web.chat.page_connection import (
     CLOSE_S,
     HEARTBEAT_S,
     TOO_MANY_TABS,
     PageConnection,
     PageSession,
 )
-from bot.platforms.web.protocol import (
+from bot.platforms.web.chat.protocol import (
     ACTS,
     FROM_OPERATOR,
     Answered,
@@ -31,6 +29,8 @@ from bot.platforms.web.protocol import (
     Readable,
     Submit,
 )
+from bot.platforms.web.operator.dashboard import DashboardFeed, DashboardState
+from bot.platforms.web.routes.assets import Assets, browsers_language, page_files, require_own_page
 from bot.texts.catalogue import language_of
 from queueing.core.errors import QueueError
 

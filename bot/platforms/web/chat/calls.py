@@ -19,7 +19,7 @@ from bot.core.platform import Attachment, CommandHandler, Invocation, MessageRef
 from bot.http.clients import TokenBucket, sparing
 from bot.people.upload_quota import Received
 from bot.people.web_people import WebPerson
-from bot.platforms.web.chat_log import (
+from bot.platforms.web.chat.chat_log import (
     ChatLog,
     ShownButton,
     ShownFile,
@@ -27,8 +27,8 @@ from bot.platforms.web.chat_log import (
     TextPart,
     text_of,
 )
-from bot.platforms.web.conversations import FIRST, ConversationHead, chat_of
-from bot.platforms.web.protocol import (
+from bot.platforms.web.chat.conversations import FIRST, ConversationHead, chat_of
+from bot.platforms.web.chat.protocol import (
     MAX_FILES,
     NotTaken,
     PressFrame,
@@ -38,7 +38,7 @@ from bot.platforms.web.protocol import (
     Submit,
     TakenFrame,
 )
-from bot.platforms.web.renderer import shown_file, split_command
+from bot.platforms.web.chat.renderer import shown_file, split_command
 from queueing.core.errors import Fenced, StoreError
 from queueing.core.ports import Clock
 from queueing.core.requests import File

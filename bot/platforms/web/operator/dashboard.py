@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from bot.monitoring.dashboard import Dashboard, to_json
 from bot.monitoring.live_state import LiveState, QueueNow
 from bot.monitoring.records import HourSpan, LogLine, PeopleSpan
-from bot.platforms.web.renderer import shown_body
+from bot.platforms.web.chat.renderer import shown_body
 from bot.texts import status
 from bot.texts.reasons import because
 from bot.texts.refusals import told

@@ -9,7 +9,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, Literal
 
-from bot.platforms.web import sql
+from bot.platforms.web.chat import sql
 from queueing.core.requests import REQUESTS, AnyRequest
 from queueing.store.sql.database import Connection, Database
 

@@ -1,0 +1,1 @@
+"""The chat of one person on the page: its messages, its calls and its open tabs."""

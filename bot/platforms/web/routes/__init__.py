@@ -1,0 +1,1 @@
+"""The routes of the page: its files, who asks, and what its views show."""
