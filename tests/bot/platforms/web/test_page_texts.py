@@ -73,6 +73,22 @@ def test_what_the_server_names_has_words() -> None:
 
 
 @pytest.mark.parametrize("language", CATALOGUES)
+def test_a_spoken_name_holds_the_words_on_the_button(language: str) -> None:
+    """Who presses by voice says what the button shows, and nothing would be pressed."""
+    texts = json.loads(page_texts()[language][1])["page"]
+    buttons = {
+        "panel_show": "panel_show_short",
+        "panel_again": "panel_again_short",
+        "panel_cancel": "cancel",
+    }
+    assert [
+        name
+        for name, shown in buttons.items()
+        if texts[shown].casefold() not in texts[name].casefold()
+    ] == []
+
+
+@pytest.mark.parametrize("language", CATALOGUES)
 async def test_a_browser_gets_the_words_of_its_language(language: str) -> None:
     """A new language would be in the chats and not on the page."""
     async with (
