@@ -14,7 +14,7 @@ import { language, say, speak } from "./texts.js";
 import { toast } from "./toast.js";
 import { Views } from "./views.js";
 
-const STARTS = ["image", "ask", "describe", "models", "queue", "help"]; // useful for new people
+const STARTS = ["image", "describe", "help"]; // useful for new people, and fit on a phone
 
 const lineId = (key) => `line-${key}`; // the server uses the same id
 

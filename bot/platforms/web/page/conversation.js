@@ -202,7 +202,9 @@ export class Conversation {
     const mark = follow ? null : this.landmark();
     this.drawWindow();
     byId("earlier").hidden = !this.more || this.from > 0;
+    const { hidden } = byId("empty");
     byId("empty").hidden = this.loading || this.order.length > 0;
+    if (hidden && !byId("empty").hidden) this.scroll.scrollTop = 0; // it is read from its top
     if (follow) return this.scrollToEnd();
     if (mark?.node.isConnected) this.scroll.scrollTop += mark.node.getBoundingClientRect().top - mark.top;
     this.followsEnd();
@@ -357,7 +359,7 @@ export class Conversation {
   }
 
   scrollToEnd() {
-    this.scroll.scrollTop = this.scroll.scrollHeight;
+    if (this.order.length) this.scroll.scrollTop = this.scroll.scrollHeight;
     this.followsEnd();
     this.seen();
   }

@@ -18,6 +18,7 @@ export class Conversations {
   constructor(on) {
     this.on = on;
     this.rows = null; // until the list arrives
+    this.hasMore = false; // whether there are others than these
     this.found = null; // the rows of the search, or null without one
     this.most = AT_FIRST;
     this.opened = null;
@@ -43,9 +44,9 @@ export class Conversations {
   show(rows, more) {
     const before = new Set((this.rows ?? rows).filter((row) => row.unread).map((row) => row.key));
     this.rows = rows;
+    this.hasMore = more;
     for (const row of rows) if (row.unread && !before.has(row.key)) this.on.news(row);
-    byId("talks-more").hidden = !more || this.found !== null;
-    if (this.found) this.find();
+    if (this.search.value.trim()) this.find(); // its answer may have been lost with a connection
     else this.draw();
   }
 
@@ -74,7 +75,6 @@ export class Conversations {
     const rows = await this.on.find(text);
     if (this.search.value.trim() !== text) return; // more was typed in the meantime
     this.found = rows;
-    byId("talks-more").hidden = true;
     this.draw();
   }
 
@@ -84,9 +84,13 @@ export class Conversations {
     const nodes = rows.map((row) => this.rowNode(row, old.get(row.key)));
     if (nodes.some((node, at) => node !== this.list.children[at]) || nodes.length !== this.list.children.length) {
       const focused = this.list.contains(document.activeElement) ? document.activeElement : null;
+      const at = [...this.list.children].findIndex((node) => node.contains(focused));
       this.list.replaceChildren(...nodes);
-      if (focused?.isConnected) focused.focus({ preventScroll: true });
+      // After a conversation was deleted, the keyboard goes on at the one that took its place.
+      const next = focused?.isConnected ? focused : (nodes[at] ?? nodes.at(-1))?.firstElementChild ?? byId("talk-new");
+      if (focused) next.focus({ preventScroll: true });
     }
+    byId("talks-more").hidden = !this.hasMore || this.found !== null;
     byId("talks-none").textContent = this.found?.length === 0 ? say("conv_none") : "";
   }
 

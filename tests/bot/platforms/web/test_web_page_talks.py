@@ -82,11 +82,19 @@ async def test_a_conversation_is_found_named_and_deleted(stage: Stage) -> None:
     await page.click(".menu .danger")
     await page.click(".ask .danger")
     await page.wait(f"{TITLES} === 'Pets & more' && {SHOWN} === ''")
+    assert await page.evaluate("document.activeElement.innerText") == "Pets & more"
 
 
 async def test_new_typed_begins_a_conversation_and_a_phone_closes_the_drawer(stage: Stage) -> None:
     """`/new` would only reach the bot, and the drawer hide the conversation it opened."""
     page = stage.page
+    await page.look(width=390, height=320, phone=True)
+    await page.wait("document.getElementById('scroll').clientHeight < 250")
+    await page.reload()
+    await page.wait_text("Connected")
+    top = "document.querySelector('#empty h2').getBoundingClientRect().top"
+    edge = "document.getElementById('scroll').getBoundingClientRect().top"
+    await page.wait(f"{top} > {edge}")  # the first words are not scrolled away
     await page.look(width=390, phone=True)
     await stage.say("one")
     await page.click("#text")
