@@ -15,7 +15,9 @@ export class Side {
     byId("side-close").addEventListener("click", () => this.close());
     byId("side-shade").addEventListener("click", () => this.close());
     addEventListener("hashchange", () => this.close());
-    addEventListener("keydown", (event) => event.key === "Escape" && this.close());
+    addEventListener("keydown", (event) => {
+      if (event.key === "Escape" && !event.target.closest?.(".menu, dialog")) this.close(); // what lies over it first
+    });
     NARROW.addEventListener("change", () => this.close());
     this.close();
   }
@@ -29,6 +31,7 @@ export class Side {
   open() {
     this.side.classList.add("opened");
     this.side.inert = false;
+    byId("stage").inert = true; // it is covered
     byId("side-shade").hidden = false;
     byId("side-close").focus();
   }
@@ -37,6 +40,7 @@ export class Side {
     const had = this.side.contains(document.activeElement);
     this.side.classList.remove("opened");
     this.side.inert = NARROW.matches; // a closed drawer has no tab stops
+    byId("stage").inert = false;
     byId("side-shade").hidden = true;
     if (had && NARROW.matches) byId("side-open").focus();
   }

@@ -105,6 +105,14 @@ async def test_new_typed_begins_a_conversation_and_a_phone_closes_the_drawer(sta
     assert call.chat.startswith("local/")
     await page.wait(f"{TITLES} === 'two,one'")
     await page.click("#side-open")
+    # The keyboard goes into the drawer, stays there, and Escape closes what lies on top.
+    opened = "document.getElementById('side').classList.contains('opened')"
+    assert await page.evaluate("document.activeElement.id") == "side-close"
+    assert await page.evaluate("document.getElementById('stage').inert")
+    await page.click("#talks .talk:nth-child(2) .icon")
+    await page.press("Escape")
+    await page.wait("!document.querySelector('.menu')")
+    assert await page.evaluate(opened)
     await page.click("#talks .talk:nth-child(2) .side-link")
     await page.wait(f"{SHOWN} === 'one' && document.getElementById('side').inert")
     assert await page.evaluate("document.getElementById('text').value") == ""
