@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from bot.config import environment
 from bot.config.loader import Config, ConfigError, load
+from bot.config.reading import environment
+from bot.config.reading.values import DatabaseServer
 from bot.config.sections import MetricsConfig
-from bot.config.values import DatabaseServer
 
 ROOT = Path(__file__).parents[1]
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")

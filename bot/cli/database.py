@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bot.app.setup import MIGRATIONS
 from bot.config.loader import load
-from bot.config.values import DatabaseServer, is_address, shown
+from bot.config.reading.values import DatabaseServer, is_address, shown
 from queueing.core.errors import StoreError
 from queueing.store import maintenance
 from queueing.store.sqlite import backup

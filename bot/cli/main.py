@@ -19,7 +19,7 @@ from bot.cli import database
 from bot.cli.arguments import parser
 from bot.cli.demo.options import DemoOptions
 from bot.config.loader import Config, ConfigError, load, sign_at
-from bot.config.values import passwords
+from bot.config.reading.values import passwords
 from bot.core.errors import ChatRefused
 from bot.version import version
 from queueing.core.concurrency import first_cause

@@ -11,9 +11,9 @@ from pydantic import (
     field_validator,
 )
 
-from bot.config.forms import BaseUrl, BotApiUrl, HostName, OwnHost, Word
-from bot.config.tokens import DiscordToken, Secret, TelegramToken, long_enough, whole
-from bot.config.values import (
+from bot.config.reading.forms import BaseUrl, BotApiUrl, HostName, OwnHost, Word
+from bot.config.reading.tokens import DiscordToken, Secret, TelegramToken, long_enough, whole
+from bot.config.reading.values import (
     ChatId,
     Network,
     Section,

@@ -22,10 +22,10 @@ from bot.config.host_checks import (
 )
 from bot.config.hosts import BackendConfig
 from bot.config.people_checks import people_problems, people_warnings
+from bot.config.reading.values import Section
+from bot.config.reading.yaml_reader import ConfigProblem, Path, no_setting
 from bot.config.rule_checks import room_problems, rule_problems
 from bot.config.sections import ModelConfig
-from bot.config.values import Section
-from bot.config.yaml_reader import ConfigProblem, Path, no_setting
 from queueing.core.catalog import Catalog, meant_or_all
 from queueing.core.errors import BadModel
 from queueing.core.quiet_hours import QuietHours

@@ -12,8 +12,9 @@ from pydantic import BaseModel, BeforeValidator, Field, PrivateAttr, SecretStr
 from backends.common.proxies import NO_PROXIES, Proxies
 from backends.registry import KINDS, connect
 from bot.config.chats import ChatsConfig, RoomConfig, StyleConfig
-from bot.config.forms import ENVIRONMENT, Proxy
 from bot.config.hosts import BackendConfig, HostConfig, Zone
+from bot.config.reading.forms import ENVIRONMENT, Proxy
+from bot.config.reading.values import DatabasePlace, DatabaseServer, Name, Section, person
 from bot.config.rules import RuleConfig
 from bot.config.sections import (
     ApiConfig,
@@ -29,7 +30,6 @@ from bot.config.sections import (
     SchedulingConfig,
     WaitingConfig,
 )
-from bot.config.values import DatabasePlace, DatabaseServer, Name, Section, person
 from bot.people.access import Access
 from bot.requests.rules import Rule
 from queueing.core.catalog import Catalog

@@ -14,8 +14,8 @@ from typing import TypeVar
 from pydantic import BaseModel, SecretStr
 
 from bot.config.config import Config
+from bot.config.reading.values import WorkflowFile
 from bot.config.sections import WORKFLOWS, OwnLimitsConfig
-from bot.config.values import WorkflowFile
 
 OWN: Sequence[tuple[str, ...]] = (
     ("database",),

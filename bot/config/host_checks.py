@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 from backends.registry import connect
 from bot.config.config import Config
 from bot.config.hosts import BackendConfig, HostConfig
+from bot.config.reading.yaml_reader import ConfigProblem, Path
 from bot.config.sections import ModelConfig
-from bot.config.yaml_reader import ConfigProblem, Path
 from bot.http.addresses import host_and_port, is_every_address, is_loopback
 from queueing.core.catalog import Catalog, meant_or_all
 from queueing.core.specs import HostSpec, ModelSpec, divided

@@ -14,9 +14,9 @@ from pydantic import (
     model_validator,
 )
 
-from bot.config.forms import BaseUrl, Gpu
-from bot.config.tokens import Secret
-from bot.config.values import (
+from bot.config.reading.forms import BaseUrl, Gpu
+from bot.config.reading.tokens import Secret
+from bot.config.reading.values import (
     Duration,
     GpuName,
     Idle,

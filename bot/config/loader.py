@@ -15,11 +15,12 @@ from pydantic_core import ErrorDetails
 
 from backends.common.options import in_words
 from bot.config import checks as config_checks
-from bot.config import environment, proxies
-from bot.config import yaml_reader as config_yaml
+from bot.config import proxies
 from bot.config.config import Config
-from bot.config.values import DatabasePlace
-from bot.config.yaml_reader import ConfigProblem, Document, no_setting, sentences
+from bot.config.reading import environment
+from bot.config.reading import yaml_reader as config_yaml
+from bot.config.reading.values import DatabasePlace
+from bot.config.reading.yaml_reader import ConfigProblem, Document, no_setting, sentences
 
 __all__ = [
     "Config",

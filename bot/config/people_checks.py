@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from bot.config.config import Config
-from bot.config.yaml_reader import ConfigProblem, Path
+from bot.config.reading.yaml_reader import ConfigProblem, Path
 from bot.people import api_keys
 from queueing.core.catalog import near
 

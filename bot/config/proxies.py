@@ -8,7 +8,7 @@ from backends.common import proxies
 from backends.common.proxies import Proxies, is_local
 from bot.config.chats import DISCORD_URL, TELEGRAM_URL
 from bot.config.config import Config
-from bot.config.forms import ENVIRONMENT, NO_PROXY
+from bot.config.reading.forms import ENVIRONMENT, NO_PROXY
 
 _UNUSABLE = "no request goes through it: set `proxy` to an HTTP proxy, or to none"
 

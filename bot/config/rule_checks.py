@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 
 from bot.config.config import Config
+from bot.config.reading.yaml_reader import ConfigProblem, Path
 from bot.config.rules import RuleConfig
-from bot.config.yaml_reader import ConfigProblem, Path
 from bot.people import api_keys
 from bot.people.names import NameForms
 from bot.requests.rules import KIND_OF

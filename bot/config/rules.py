@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from bot.config.reading.values import Section
 from bot.config.sections import DefaultsConfig, MostConfig, OwnLimitsConfig
-from bot.config.values import Section
 from bot.core.live_settings import Defaults
 from bot.requests.rules import Kind, Rule
 

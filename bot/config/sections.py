@@ -19,9 +19,9 @@ from pydantic import (
     model_validator,
 )
 
-from bot.config.forms import ApiUrl, HostName, OwnHost, RoleId
-from bot.config.tokens import Secret, long_enough
-from bot.config.values import (
+from bot.config.reading.forms import ApiUrl, HostName, OwnHost, RoleId
+from bot.config.reading.tokens import Secret, long_enough
+from bot.config.reading.values import (
     Duration,
     GpuName,
     HostPort,

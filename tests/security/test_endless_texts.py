@@ -17,8 +17,8 @@ from bot.markdown.parser import parse
 from bot.platforms.discord.markdown import written
 from bot.platforms.discord.renderer import literal
 from bot.platforms.discord.renderer import measured as discord_measured
-from bot.platforms.telegram.markdown import styled
 from bot.platforms.telegram.renderer import measured as telegram_measured
+from bot.platforms.telegram.text.markdown import styled
 from bot.platforms.web.chat.renderer import split_command
 
 # Generous for busy machines: a reader takes some hundredths of it, one that goes back and forth

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from telegram import MessageEntity
 
-from bot.platforms.telegram.marks import written
+from bot.platforms.telegram.text.marks import written
 
 CASES = sorted(Path(__file__).with_name("marks").glob("*.json"))
 

@@ -20,8 +20,8 @@ from bot.app import process
 from bot.cli.init import scan
 from bot.cli.init.terminal import InitFailed, Terminal, agreed, ask_for, in_a_line
 from bot.config.chats import ChatsConfig
-from bot.config.tokens import DiscordToken, TelegramToken, long_enough, whole
-from bot.config.values import Url
+from bot.config.reading.tokens import DiscordToken, TelegramToken, long_enough, whole
+from bot.config.reading.values import Url
 from bot.core.errors import ChatError, ChatRefused
 from bot.core.platform import ChatAccount, ChatPerson
 from bot.http.addresses import opened_by

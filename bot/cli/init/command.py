@@ -26,9 +26,9 @@ from bot.cli.init import (
 from bot.cli.init.files import PRIVATE, NewFile, is_there, write_all
 from bot.cli.init.scan import FoundServer
 from bot.cli.init.terminal import InitFailed, Keyboard, NoQuestions, Terminal, agreed, ask_for
-from bot.config import environment
 from bot.config.host_checks import address_of
 from bot.config.loader import Config, load
+from bot.config.reading import environment
 
 EXPECTED = ("http://127.0.0.1:8188", "http://127.0.0.1:1234")
 """The servers written if none was found: ComfyUI and LM Studio."""

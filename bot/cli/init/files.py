@@ -17,7 +17,7 @@ from bot.cli.init.chats import TOKEN, USUAL_PORT, ChatPlan, PagePlan
 from bot.cli.init.hosts import HostPlan
 from bot.cli.init.scan import FoundServer
 from bot.cli.init.terminal import InitFailed
-from bot.config.environment import FILE
+from bot.config.reading.environment import FILE
 from bot.core.platform import ChatPerson
 
 NAMED = 5  # models listed in a comment

@@ -14,7 +14,7 @@ from backends.hardware.gpu_memory import SYSTEM, NvmlProbe
 from backends.hardware.gpu_sizes import gpu_of_size
 from bot.cli.init.scan import HERE, FoundServer
 from bot.cli.init.terminal import Terminal, ask_for
-from bot.config.values import Megabytes
+from bot.config.reading.values import Megabytes
 from queueing.core.specs import HostSpec
 
 GPUS_MOST = 16

@@ -26,7 +26,7 @@ from bot.cli.workflow.entries import entry, with_model
 from bot.cli.workflow.exports import export_in
 from bot.config.config import Config
 from bot.config.loader import ConfigError, load, loaded, text_of
-from bot.config.values import Name
+from bot.config.reading.values import Name
 
 FOLDER = "workflows"
 BROKEN = 2

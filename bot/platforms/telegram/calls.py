@@ -20,10 +20,10 @@ from bot.platforms.telegram.acts import HandledAlbums, in_order, joined, may_be_
 from bot.platforms.telegram.attachments import attachment_of, attachments_of
 from bot.platforms.telegram.commands import TypedCommand, typed
 from bot.platforms.telegram.errors import chat_errors
-from bot.platforms.telegram.marks import Reader, text_in, written
-from bot.platforms.telegram.mentions import Heard, heard, names_another
 from bot.platforms.telegram.renderer import ALERT_MOST, outgoing, pressed
-from bot.platforms.telegram.sources import author_of, id_of, quoted, quoted_by, source_of
+from bot.platforms.telegram.text.marks import Reader, text_in, written
+from bot.platforms.telegram.text.mentions import Heard, heard, names_another
+from bot.platforms.telegram.text.sources import author_of, id_of, quoted, quoted_by, source_of
 from queueing.core.concurrency import timeout
 
 CONFIRM_AFTER_S = 0.7  # how long a pressed button may spin before it is confirmed without an answer

@@ -25,7 +25,7 @@ from bot.core.content import (
     utf16_length,
 )
 from bot.markdown.pages import first_page
-from bot.platforms.telegram.markdown import (
+from bot.platforms.telegram.text.markdown import (
     Span,
     SpanKind,
     Styled,

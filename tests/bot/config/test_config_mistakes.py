@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.config.loader import ConfigError, load, parse
-from bot.config.yaml_reader import read
+from bot.config.reading.yaml_reader import read
 from tests.bot.config.configs import (
     SMALL,
     problems,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.config.environment import LARGEST
 from bot.config.loader import Config, ConfigError, load
+from bot.config.reading.environment import LARGEST
 
 CONFIG = """\
 hosts: {home: {vram: 24GB, backends: {stand-in: {kind: openai, url: "http://127.0.0.1:9", token: "${TOKEN}"}}}}

@@ -137,7 +137,7 @@ def test_a_workflow_may_lie_elsewhere_on_another_machine_with_the_same_content(
 
 
 def _document(text: str) -> object:
-    from bot.config.yaml_reader import read as read_yaml  # noqa: PLC0415  # only here
+    from bot.config.reading.yaml_reader import read as read_yaml  # noqa: PLC0415  # only here
 
     return read_yaml(text, ENVIRON).value
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from bot.config import environment
-from bot.config.environment import LARGEST
 from bot.config.loader import Config, ConfigError, load
-from bot.config.values import DatabaseServer
+from bot.config.reading import environment
+from bot.config.reading.environment import LARGEST
+from bot.config.reading.values import DatabaseServer
 
 DOCS = (Path(__file__).parents[3] / "docs/postgresql.md").read_text(encoding="utf-8")
 CONFIG = """\

@@ -3,7 +3,7 @@
 from bot.core.content import CommandText, Content, Strong
 from bot.platforms.discord import renderer as discord_render
 from bot.platforms.telegram import renderer as telegram_render
-from bot.platforms.telegram.markdown import SpanKind
+from bot.platforms.telegram.text.markdown import SpanKind
 from bot.platforms.web.chat import renderer as web_content
 from bot.platforms.web.chat.chat_log import StrongPart, TypedPart
 from bot.texts.catalogue import plain

@@ -17,8 +17,8 @@ from bot.app.setup import BotSetup
 from bot.config.chats import ChatConfig, ChatsConfig
 from bot.config.checks import problems
 from bot.config.config import Config
-from bot.config.tokens import Token
-from bot.config.values import Url
+from bot.config.reading.tokens import Token
+from bot.config.reading.values import Url
 from bot.core.platform import ChatPlatform
 from bot.people.names import IdForm, NameForms
 from bot.platforms import registry

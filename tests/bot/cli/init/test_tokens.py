@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 from bot.cli.init import chats
 from bot.cli.init.chats import ChatKind, ChatPlan, PagePlan
 from bot.cli.init.terminal import InitFailed, NoQuestions, Terminal
-from bot.config.tokens import Token
+from bot.config.reading.tokens import Token
 from bot.core.errors import ChatRefused, ChatUnavailable
 from bot.core.platform import ChatAccount, ChatPerson
 from tests.fakes.discord.discord import FakeDiscord

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from telegram import MessageEntity, User
 
 from bot.core.content import utf16_length
-from bot.platforms.telegram.mentions import unnamed
+from bot.platforms.telegram.text.mentions import unnamed
 
 ME = User(id=999, first_name="Usher", is_bot=True, username="usher_bot")
 NAME = "@usher_bot"

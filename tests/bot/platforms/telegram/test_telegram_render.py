@@ -21,7 +21,6 @@ from bot.core.content import (
     utf16_length,
 )
 from bot.markdown.parser import parse
-from bot.platforms.telegram.markdown import styled
 from bot.platforms.telegram.renderer import (
     CAPTION_MOST,
     ENTITIES_MOST,
@@ -30,6 +29,7 @@ from bot.platforms.telegram.renderer import (
     outgoing,
     pressed,
 )
+from bot.platforms.telegram.text.markdown import styled
 from queueing.core.requests import File
 
 NOW = 1_700_000_000.0

@@ -10,7 +10,7 @@ from telegram import (
     User,
 )
 
-from bot.platforms.telegram.marks import Reader
+from bot.platforms.telegram.text.marks import Reader
 
 
 def id_of(user: User | None) -> int | None:

@@ -1,0 +1,1 @@
+"""Reads a configuration's file, its values and what the environment adds."""

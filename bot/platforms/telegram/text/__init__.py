@@ -1,0 +1,1 @@
+"""What Telegram's formatted texts say, and how texts are formatted for it."""
