@@ -29,8 +29,9 @@ from bot.core.platform import ChatLimits
 from bot.core.queue import JobReader, ModelReader
 from bot.delivery.spoken_answers import SpokenAnswer
 from bot.people.links import Links
-from bot.requests import images, recordings
-from bot.requests.images import dimensions
+from bot.requests import recordings
+from bot.requests.files import images
+from bot.requests.files.images import dimensions
 from bot.requests.rules import RuleTable, offered
 from bot.texts import status
 from bot.texts.catalogue import join, say

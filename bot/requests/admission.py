@@ -26,7 +26,7 @@ from bot.requests.creation import (
     require_text,
     style_name,
 )
-from bot.requests.images import require_upscalable
+from bot.requests.files.images import require_upscalable
 from bot.requests.limits import RequestLimits, SubmissionDetails
 from bot.requests.model_choice import model_of_conversation, model_of_style, usual_model
 from bot.requests.options import Style

@@ -15,8 +15,8 @@ from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.people.access import Access
 from bot.people.people import People
 from bot.requests.admission import AdmissionService
+from bot.requests.files.media import checked_sound
 from bot.requests.limits import SubmissionDetails
-from bot.requests.media import checked_sound
 from bot.requests.recordings import words_of
 from queueing.core.concurrency import timeout
 from queueing.core.errors import StoreError

@@ -17,7 +17,7 @@ from bot.http.clients import sparing
 from bot.people.access import Access, Day, day_of
 from bot.people.people import Person
 from bot.people.upload_quota import HourFull, ReceivedBytes
-from bot.requests.images import dimensions
+from bot.requests.files.images import dimensions
 from bot.requests.rules import Rule, require_loras, require_model, require_small, within
 from bot.requests.word_filter import said_in, unwanted_word
 from bot.texts.catalogue import in_minutes

@@ -28,7 +28,7 @@ from backends.media.image_metadata import without_metadata
 from backends.media.images import HUGE_IMAGE
 from bot.config import loader as config
 from bot.core.refusals import Declined, Refusal, RefusalKind
-from bot.requests import images
+from bot.requests.files import images
 from queueing.core.errors import BadModel, Rejected
 from queueing.core.requests import File, TextToImage
 from tests.backends.comfyui.workflow.described import recorded

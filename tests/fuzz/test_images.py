@@ -18,7 +18,7 @@ from PIL import Image
 from backends.media.images import open_image
 from bot.core.refusals import Declined
 from bot.platforms.web.chat.renderer import shown_file
-from bot.requests import images
+from bot.requests.files import images
 from queueing.core.errors import Rejected
 from queueing.core.requests import File
 from tests.bot.platforms.web.web_client import running, tab

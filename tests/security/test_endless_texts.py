@@ -14,9 +14,9 @@ from bot.core.content import Body, Markdown
 from bot.core.refusals import Declined
 from bot.markdown.pages import pages
 from bot.markdown.parser import parse
-from bot.platforms.discord.markdown import written
 from bot.platforms.discord.renderer import literal
 from bot.platforms.discord.renderer import measured as discord_measured
+from bot.platforms.discord.text.markdown import written
 from bot.platforms.telegram.renderer import measured as telegram_measured
 from bot.platforms.telegram.text.markdown import styled
 from bot.platforms.web.chat.renderer import split_command

@@ -35,7 +35,7 @@ from bot.core.platform import Attachment
 from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.platforms.telegram.media import SendKind, shown_as, shown_together
 from bot.platforms.web.chat.thumbnails import smaller
-from bot.requests.images import MEGAPIXELS, checked, fitted, in_form, mask_of
+from bot.requests.files.images import MEGAPIXELS, checked, fitted, in_form, mask_of
 from queueing.core.requests import File
 from tests.fakes.chat import FakeChat
 

@@ -14,7 +14,7 @@ from aiohttp.http_exceptions import BadHttpMessage
 from bot.api.calls.bodies import PIECE, Body, broken
 from bot.api.calls.errors import ApiError, in_words, invalid
 from bot.core.refusals import Declined
-from bot.requests.images import require_weight
+from bot.requests.files.images import require_weight
 
 _DATA_URL = re.compile(
     r"data:(?P<mime>[\w.+-]+/[\w.+-]+)?(?:;[\w-]+=[^;,]*)*;base64,", re.ASCII | re.IGNORECASE

@@ -18,10 +18,10 @@ from bot.api.calls.forms import NotData, data_of
 from bot.api.calls.uploads import PREFIX, Uploads
 from bot.core.queue import JobReader
 from bot.core.refusals import Declined
-from bot.requests import media
-from bot.requests.images import IMAGE_MB, bare, checked, mask_of, require_weight
+from bot.requests.files import media
+from bot.requests.files.images import IMAGE_MB, bare, checked, mask_of, require_weight
+from bot.requests.files.media import checked_sound
 from bot.requests.limits import ban_of
-from bot.requests.media import checked_sound
 from queueing.core.concurrency import timeout_at
 from queueing.core.ports import Clock
 from queueing.core.requests import REFERENCES_MOST, File

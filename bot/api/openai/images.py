@@ -14,7 +14,7 @@ from bot.api.openai.records import NAME_LIMIT, ClientRecord, refused
 from bot.api.runs.runs import Run
 from bot.api.runs.views import WholeStream
 from bot.requests.creation import PROMPT_LIMIT, DrawingOptions
-from bot.requests.images import ImageForm, in_form
+from bot.requests.files.images import ImageForm, in_form
 from queueing.core.requests import SEED_MAX, Capability, File, Output
 
 EDITS = (Capability.IMAGE_TO_IMAGE, Capability.IMAGE_EDIT)

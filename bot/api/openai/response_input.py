@@ -16,7 +16,7 @@ from bot.api.calls.forms import NotData, data_of
 from bot.api.openai.chat import PARTS_LIMIT, TEXT_LIMIT, Image, arguments_text, image_part
 from bot.api.openai.records import ClientRecord
 from bot.core.refusals import Declined
-from bot.requests.documents import decoded, require_short
+from bot.requests.files.documents import decoded, require_short
 
 ITEMS = ("message", "function_call", "function_call_output", "reasoning")
 TEXTS = frozenset({"input_text", "output_text", "text", "reasoning_text", "summary_text"})

@@ -17,9 +17,15 @@ from bot.core.errors import ChatError
 from bot.core.platform import Attachment, Invocation
 from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.requests.conversation import IMAGES
-from bot.requests.documents import decoded, opened, require_paper_weight, require_short, together
-from bot.requests.images import checked, require_weight
-from bot.requests.media import checked_sound, require_sound_weight, require_video_weight, seen
+from bot.requests.files.documents import (
+    decoded,
+    opened,
+    require_paper_weight,
+    require_short,
+    together,
+)
+from bot.requests.files.images import checked, require_weight
+from bot.requests.files.media import checked_sound, require_sound_weight, require_video_weight, seen
 from bot.requests.recordings import RECORDINGS
 from bot.texts.catalogue import word
 from queueing.core.requests import Capability, File, TextToImage

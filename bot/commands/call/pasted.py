@@ -8,7 +8,7 @@ from bot.commands.call.parser import IMAGE_ADDRESS, takes_addresses
 from bot.core.attachments import AttachmentKind
 from bot.core.command import Command
 from bot.core.platform import Attachment, Invocation
-from bot.requests.images import IMAGE_MB
+from bot.requests.files.images import IMAGE_MB
 
 Fetch = Callable[[str, int], Awaitable[bytes]]
 """Fetches an image of at most so many bytes: `fetch(address, most)`. Raises `ChatError`."""

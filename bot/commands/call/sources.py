@@ -8,7 +8,7 @@ from bot.commands.call.files import images, shown_name, whole
 from bot.commands.call.jobs import drawn_images, own_job, replied_job, without, without_images
 from bot.core.attachments import SPOKEN, AttachmentKind
 from bot.core.refusals import Declined, Refusal, RefusalKind
-from bot.requests.media import checked_sound, require_sound_weight
+from bot.requests.files.media import checked_sound, require_sound_weight
 from queueing.core.jobs import Job
 from queueing.core.requests import File, TextToImage
 

@@ -31,7 +31,7 @@ from bot.requests.creation import (
     require_taken,
     require_text,
 )
-from bot.requests.images import dimensions, mask_of
+from bot.requests.files.images import dimensions, mask_of
 from bot.texts.catalogue import word
 from queueing.core.jobs import Job
 from queueing.core.requests import (

@@ -29,7 +29,6 @@ from bot.platforms.discord.errors import (
     chat_errors,
 )
 from bot.platforms.discord.forwards import said_in
-from bot.platforms.discord.mentions import Names, readable
 from bot.platforms.discord.names import (
     PeopleSeen,
     channels_seen,
@@ -41,6 +40,7 @@ from bot.platforms.discord.names import (
 )
 from bot.platforms.discord.renderer import modal_of, outgoing
 from bot.platforms.discord.rush import Rush
+from bot.platforms.discord.text.mentions import Names, readable
 from queueing.core.concurrency import TaskGroup, timeout
 
 CONFIRM_AFTER_S = 2.0  # of Discord's three seconds; the rest is for the network

@@ -23,8 +23,8 @@ from bot.platforms.discord.attachments import (
 )
 from bot.platforms.discord.channels import chat_of, rights_of_author, within
 from bot.platforms.discord.forwards import said_in
-from bot.platforms.discord.mentions import Named, nobody, readable
 from bot.platforms.discord.names import PeopleSeen, names_here, people_of
+from bot.platforms.discord.text.mentions import Named, nobody, readable
 
 _PERSONS = {discord.MessageType.default, discord.MessageType.reply}
 _PERSON = re.compile(r"\s*<@[!&]?[0-9]+>")

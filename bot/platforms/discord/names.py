@@ -15,7 +15,7 @@ import discord
 from bot.core.command import Command, ParamKind
 from bot.core.errors import ChatError
 from bot.platforms.discord.errors import chat_errors
-from bot.platforms.discord.mentions import Named, Names, channels_in, people_in
+from bot.platforms.discord.text.mentions import Named, Names, channels_in, people_in
 from queueing.core.concurrency import timeout
 
 LOOKED_UP_MOST = 5  # people per call

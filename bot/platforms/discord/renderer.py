@@ -27,7 +27,7 @@ from bot.core.content import (
 )
 from bot.markdown.elements import Element, Kind
 from bot.markdown.pages import first_page
-from bot.platforms.discord.markdown import written
+from bot.platforms.discord.text.markdown import written
 from bot.texts.catalogue import bar_text, dated
 from queueing.core.requests import File
 

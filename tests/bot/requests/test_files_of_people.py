@@ -3,8 +3,8 @@
 import pytest
 
 from bot.core.refusals import Declined, Refusal, RefusalKind
-from bot.requests.documents import opened, require_paper_weight
-from bot.requests.media import checked_sound, require_video_weight, seen
+from bot.requests.files.documents import opened, require_paper_weight
+from bot.requests.files.media import checked_sound, require_video_weight, seen
 from tests.backends.media import papers
 
 pytest.importorskip("av", reason="videos and sound need usher-bot[media]")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from bot.core.refusals import Declined, Refusal, RefusalKind
-from bot.requests.images import bare, checked, dimensions, fitted
+from bot.requests.files.images import bare, checked, dimensions, fitted
 from queueing.core.requests import File
 from tests.backends.media.planted import PLANTED, SECRET, exif, frames, words_of
 

@@ -16,8 +16,8 @@ from bot.core.live_settings import ChatSettings, ChatSettingsTable, LiveSettings
 from bot.core.origin import origin_in
 from bot.core.platform import Album, Attachment
 from bot.people.access import PersonLimits
-from bot.requests import media as sounds
 from bot.requests import recordings
+from bot.requests.files import media as sounds
 from queueing.core.errors import Problem, ProblemKind
 from queueing.core.jobs import Job, JobState
 from queueing.core.requests import Capability, Chat, File, Output, SpeechToText, TextToSpeech

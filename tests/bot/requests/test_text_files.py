@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from bot.core.attachments import AttachmentKind, is_text_file
 from bot.core.platform import Attachment
 from bot.core.refusals import Declined
-from bot.requests.documents import MOST_BYTES, decoded
+from bot.requests.files.documents import MOST_BYTES, decoded
 from tests.bot.platforms.discord.discord_bot import RecordingHandler
 from tests.bot.platforms.discord.discord_bot import running as on_discord
 from tests.bot.platforms.telegram.telegram_bot import running

@@ -24,7 +24,7 @@ from bot.platforms.web.chat.protocol import MAX_FILES, MAX_UPLOAD
 from bot.platforms.web.chat.thumbnails import Thumbnails
 from bot.platforms.web.routes.assets import require_own_page
 from bot.platforms.web.routes.sessions import Sessions
-from bot.requests.images import bare
+from bot.requests.files.images import bare
 from queueing.core.concurrency import timeout
 from queueing.core.ports import Clock
 from queueing.core.requests import File

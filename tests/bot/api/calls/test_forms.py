@@ -20,7 +20,7 @@ from bot.api.calls import bodies
 from bot.api.calls.errors import ApiError
 from bot.api.calls.forms import FIELD_LIMIT, PARTS_LIMIT, form_of
 from bot.http.listener import Listener
-from bot.requests.images import IMAGE_MB
+from bot.requests.files.images import IMAGE_MB
 
 TYPE = "multipart/form-data; boundary=cut"
 END = b"--cut--\r\n"

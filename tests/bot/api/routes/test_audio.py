@@ -19,7 +19,7 @@ from backends.media import sounds, videos
 from bot.api.calls.errors import ApiError
 from bot.api.openai.audio import TranscriptForm, rendered
 from bot.api.routes.audio import in_form
-from bot.requests import media as sounds_of_people
+from bot.requests.files import media as sounds_of_people
 from queueing.core.requests import File, Output, SpeechToText, TextToSpeech
 from tests.bot.api.whole_api import CONFIG, WAIT_S, Api, running
 from tests.specs import openai_spec

@@ -10,7 +10,7 @@ from backends.media import videos
 from backends.media.documents import DocumentContents
 from backends.media.sounds import Voice
 from bot.core.platform import Album
-from bot.requests import documents, media
+from bot.requests.files import documents, media
 from queueing.core.requests import Capability, Chat, File
 from tests.bot.results import DEAF, QWEN, ask, attachment, done, image, in_bot, model
 from tests.simulation.bot_installation import Bot

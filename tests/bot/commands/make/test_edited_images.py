@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from bot.core.refusals import Declined
-from bot.requests.images import mask_of
+from bot.requests.files.images import mask_of
 from queueing.core.jobs import Job
 from queueing.core.requests import Capability, File, TextToImage
 from tests.bot.results import (

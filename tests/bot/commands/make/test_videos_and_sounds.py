@@ -9,7 +9,7 @@ import pytest
 from backends.common.file_types import mime_of
 from backends.media.sounds import SoundError, SoundFault, Voice
 from bot.core.attachments import AttachmentKind
-from bot.requests import media
+from bot.requests.files import media
 from bot.requests.recordings import SPOKEN_MOST, spoken
 from bot.texts import results
 from bot.texts.results import Abilities

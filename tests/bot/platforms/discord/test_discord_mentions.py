@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.commands.registry import COMMANDS
-from bot.platforms.discord.mentions import Names, readable
 from bot.platforms.discord.names import PeopleSeen
+from bot.platforms.discord.text.mentions import Names, readable
 from tests.bot.platforms.discord.discord_bot import RecordingHandler, running
 from tests.fakes.discord.discord import FakeDiscord
 from tests.fakes.discord.discord_state import Fault

@@ -6,8 +6,8 @@ import pytest
 from backends.media import videos
 from backends.media.helper.process import WALL_S
 from bot.core.content import Content
-from bot.requests import images
-from bot.requests.images import bare
+from bot.requests.files import images
+from bot.requests.files.images import bare
 from queueing.core.requests import File
 from tests.bot.platforms.web.web_client import running
 from tests.fakes.command_handler import ScriptedHandler

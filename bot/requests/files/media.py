@@ -4,7 +4,7 @@ from backends.common.file_types import is_sound, mime_of
 from backends.media import videos
 from backends.media.sounds import SoundError, SoundFault, as_voice
 from bot.core.refusals import Declined, Refusal, RefusalKind
-from bot.requests.documents import too_large
+from bot.requests.files.documents import too_large
 from queueing.core.requests import File
 
 SOUND_MB = 20  # the most Telegram lets a bot download; used everywhere

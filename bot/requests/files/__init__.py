@@ -1,0 +1,1 @@
+"""What people attach: read, checked and made smaller for models."""
