@@ -19,6 +19,7 @@ const STARTS = ["image", "describe", "help"]; // useful for new people, and fit 
 const lineId = (key) => `line-${key}`; // the server uses the same id
 
 const OPENED = "usher-conversation";
+const PERSON = "usher-person"; // whose words this browser keeps
 const KEY = /^(first|[0-9a-f]{16})$/; // of a conversation
 
 const presses = new Map(); // messages by key, until answered
@@ -108,6 +109,7 @@ const talks = new Conversations({
 
 const connection = new Connection({
   state: showState,
+  owns,
   welcome(welcome) {
     composer.commands = welcome.commands;
     composer.limits = welcome;
@@ -293,6 +295,23 @@ function showSignIn() {
   byId("signin-token").focus();
 }
 
+/** Forget what this browser keeps of a person. */
+function forgetPerson() {
+  sessionStorage.clear();
+  for (const name of [OPENED, PERSON]) remember(name, null, true);
+  composer.making.forget();
+}
+
+/** Return whether what this browser keeps is the person's. If it is another's, the page starts over. */
+function owns(person) {
+  const before = [recall(PERSON), recall(PERSON, true)];
+  const other = before.some((name) => name !== null && name !== person);
+  if (other) forgetPerson();
+  for (const lasting of [false, true]) remember(PERSON, person, lasting);
+  if (other) location.reload();
+  return !other;
+}
+
 function showSignOut(offered) {
   const button = byId("signout");
   button.hidden = !offered;
@@ -302,9 +321,7 @@ function showSignOut(offered) {
     try {
       const answer = await fetch("signout", { method: "POST" });
       if (!answer.ok) throw new Error(String(answer.status));
-      sessionStorage.clear();
-      remember(OPENED, null, true);
-      composer.making.forget();
+      forgetPerson();
       location.reload();
     } catch {
       button.disabled = false;

@@ -31,7 +31,7 @@ export class Composer {
     this.microphone = new Microphone({
       heard: (text, atOnce) => this.heard(text, atOnce),
       notice: (text) => this.notice(text),
-      shown: (bar) => this.making.row.classList.toggle("covered", bar),
+      shown: (bar) => this.listening(bar),
     });
     this.label();
     this.listen();
@@ -121,13 +121,19 @@ export class Composer {
     this.microphone.offer(this.making.offered.hears);
   }
 
-  /** Write what was said where the cursor is, and send it if that is wanted. */
+  /** Note that the microphone's bar covers the pickers, and in which conversation that began. */
+  listening(bar) {
+    if (bar && !this.making.row.classList.contains("covered")) this.spokenIn = this.draft;
+    this.making.row.classList.toggle("covered", bar);
+  }
+
+  /** Write what was said where the cursor is. Send it if that is wanted, and not to another conversation. */
   heard(text, atOnce) {
     const { value, selectionStart: from, selectionEnd: to } = this.text;
     const space = from > 0 && !/\s/.test(value[from - 1]) ? " " : "";
     this.text.setRangeText(`${space}${text}`, from, to, "end");
     this.changed();
-    if (atOnce) this.send();
+    if (atOnce && this.spokenIn === this.draft) this.send();
     else this.text.focus();
   }
 

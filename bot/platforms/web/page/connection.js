@@ -12,7 +12,8 @@ const NOT_KNOWN = 4401;
 const TOO_MANY_TABS = 4429;
 
 export class Connection {
-  /** `on` has a method for each message type, and `state(name)` for changes of the connection. */
+  /** `on` has a method for each message type, `state(name)` for changes of the connection, and
+   *  `owns(person)`, which tells whether what waits to be sent is theirs. */
   constructor(on) {
     this.on = on;
     this.conversation = "first";
@@ -75,6 +76,7 @@ export class Connection {
     switch (message.type) {
       case "welcome": {
         this.delay = RETRY_LEAST_MS;
+        if (!this.on.owns(message.person)) return; // what waits to be sent is not theirs
         this.log = message.log;
         if (message.conversation !== this.conversation) { // another one was opened in the meantime
           if (!this.welcomed) this.hello();

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from bot.core.content import Content, Moment
+from bot.people.web_people import FixedPeople, WebPerson
 from bot.platforms.web.platform import Web
 from tests.bot.platforms.web.test_web_page import Stage, chromium, stage
 from tests.bot.platforms.web.web_client import image, running
@@ -69,3 +70,32 @@ async def test_a_line_that_comes_back_before_its_connection_broke_is_connected(
     await page.wait_text("Connection lost", "#connection")
     await page.evaluate("dispatchEvent(new Event('online'))")
     await page.wait_text("Connected", "#connection")
+
+
+@pytest.mark.thorough
+async def test_what_one_person_wrote_is_never_sent_as_the_next_one(chromium: Chromium) -> None:
+    """Two share a browser: what waits for the connection would go out in the other's name."""
+    ada, ben = (FixedPeople({name * 9: WebPerson(id=name, name=name)}) for name in ("ada", "ben"))
+    handler, log = ScriptedHandler(), MemoryLog()
+    port = port_of(handler)
+    async with chromium.page() as page:
+        async with running(Web(port=port, people=ada, log=log), handler) as web:
+            await page.goto(f"{web.url}?token={'ada' * 9}")
+            await page.wait_text("Connected")
+        await page.wait_text("Connection lost", "#connection")
+        await page.click("#text")
+        await page.type("of Ada")
+        await page.press("Enter")
+        await page.type("a draft of Ada")
+        async with running(Web(port=port, people=ben, log=log), handler):
+            await page.wait_text("Sign in")
+            await page.click("#signin-token")
+            await page.type("ben" * 9)
+            await page.press("Enter")
+            await page.wait_text("Connected")
+            assert await page.evaluate("document.getElementById('text').value") == ""
+            await page.click("#text")
+            await page.type("of Ben")
+            await page.press("Enter")
+            call = await handler.taken()
+            assert (call.user, call.text) == ("web:ben", "of Ben")
