@@ -5,6 +5,7 @@ A control runs a command as a form does, with the same checks. Its answer return
 
 import asyncio
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
@@ -32,6 +33,7 @@ ACTS: Mapping[str, bool] = {"settings": False, "cancel": False, "preload": True,
 ANSWER_S = 20.0  # an answer that takes longer appears in the chat only
 MAX_BODY = 16 * 1024  # bytes; a command and a few values
 MAX_SEARCH = 200  # characters
+_NUMBER = re.compile(r"[0-9]{0,15}", re.ASCII)
 
 
 class PanelRoutes:
@@ -50,7 +52,7 @@ class PanelRoutes:
         person = self._who.require(request)
         panel = request.match_info["panel"]
         before = request.query.get("before", "")
-        if panel not in PANELS or (before and not (before.isascii() and before.isdigit())):
+        if panel not in PANELS or not _NUMBER.fullmatch(before):
             raise web.HTTPNotFound
         language = await self._language_of(person, request)
         call = self._calls.reading(person, panel, language)
