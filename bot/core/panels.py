@@ -91,10 +91,12 @@ class OpenJobRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CopyRow:
-    """A model in a GPU's memory."""
+    """A model in a GPU's memory. It loads `ahead` if nobody has requested it yet."""
 
     model: str
+    backend: str
     state: Residency
+    ahead: bool
     running: int
     pinned: bool
 

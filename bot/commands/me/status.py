@@ -151,7 +151,14 @@ def _job(call: Call, standing: Standing, fraction: float | None) -> OpenJobRow:
 
 def _gpu(context: Context, call: Call, host: HostStatus, report: StatusReport) -> GpuRow:
     copies = [
-        CopyRow(model=model.name, state=copy.residency, running=copy.running, pinned=copy.pinned)
+        CopyRow(
+            model=model.name,
+            backend=copy.backend,
+            state=copy.residency,
+            ahead=copy.ahead,
+            running=copy.running,
+            pinned=copy.pinned,
+        )
         for model in report.models
         for copy in model.copies
         if host.name in copy.hosts

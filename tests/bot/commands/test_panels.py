@@ -12,7 +12,7 @@ from bot.requests.rules import Rule
 from bot.texts.catalogue import plain
 from tests.bot.results import ask, done, in_bot
 from tests.simulation.bot_installation import ADMIN, Bot
-from tests.simulation.installation import image_model
+from tests.simulation.installation import Installation, host, image_model, until
 
 FLUX, SDXL = image_model("flux", service_s=20.0), image_model("sdxl", service_s=20.0)
 
@@ -92,3 +92,28 @@ def test_a_panel_offers_what_a_rule_allows() -> None:
         assert "of 10 min" in plain(settings.gpu.body)
 
     in_bot(scenario, FLUX, SDXL, rules=[rule])
+
+
+def test_a_model_that_nobody_asked_for_is_loading_ahead() -> None:
+    """A person would look for whose request fills the GPU."""
+    models = [image_model(name, vram_mb=16000, service_s=1.0) for name in ("flux", "sdxl")]
+    gpu = replace(host("gpu-1", "comfy"), loads_ahead=True)
+
+    async def scenario(running: Bot) -> None:
+        for name in ("flux", "flux", "flux", "sdxl"):
+            await done(running, f"/image {name} a boat")
+
+        def is_ahead() -> bool:
+            models = running.queue.status.snapshot().models
+            return [copy.ahead for model in models for copy in model.copies] == [True]
+
+        await until(is_ahead)
+        (gpu_1,) = (await read(running, "status")).hosts
+        assert [(copy.model, copy.backend, copy.ahead) for copy in gpu_1.copies] == [
+            ("flux", "comfy", True)
+        ]
+        await until(lambda: not is_ahead())
+        (gpu_1,) = (await read(running, "status")).hosts
+        assert [(copy.model, copy.ahead) for copy in gpu_1.copies] == [("flux", False)]
+
+    in_bot(scenario, installation=Installation.of(models, [gpu]))

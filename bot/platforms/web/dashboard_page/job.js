@@ -3,7 +3,6 @@
 import { byId, make } from "../../static/dom.js";
 import { write } from "../../static/keyed.js";
 import { tell } from "../../static/texts.js";
-import { fetched } from "./nodes.js";
 import { when } from "../../static/units.js";
 
 const NAMED = /^#job\/(\d{1,15})$/;
@@ -25,10 +24,12 @@ export class JobDialog {
   async follow() {
     const job = NAMED.exec(location.hash)?.[1];
     if (!job) return this.dialog.close();
-    const found = await fetched(`operator/jobs/${job}`);
+    const answer = await fetch(`operator/jobs/${job}`).catch(() => null);
+    const found = answer?.ok ? await answer.json().catch(() => null) : null;
+    if (NAMED.exec(location.hash)?.[1] !== job) return undefined; // another one was named meanwhile
     write(byId("job-title"), tell("job_title", { job }));
     byId("job-facts").replaceChildren(...(found ? facts(found) : []));
-    write(byId("job-told"), found ? found.told : tell("job_gone"));
+    write(byId("job-told"), found ? found.told : tell(answer?.status === 404 ? "job_gone" : "job_unread"));
     byId("job-told").classList.toggle("bad", Boolean(found?.told));
     if (!this.dialog.open) this.dialog.showModal();
     return byId("job-close").focus();

@@ -75,7 +75,7 @@ class GpuCard {
     const most = Math.max(host.total_mb, host.used_mb, 1);
     this.used.style.width = `${(100 * host.used_mb) / most}%`;
     this.budget.style.left = `${(100 * host.usable_mb) / most}%`;
-    keyed(this.copies, host.copies, (copy) => copy.model, (copy) => new Copy(copy));
+    keyed(this.copies, host.copies, (copy) => `${copy.model} ${copy.backend}`, (copy) => new Copy(copy));
   }
 }
 
@@ -85,9 +85,9 @@ class Copy {
     this.node = make("li", {}, make("span", { className: "dot", "aria-hidden": "true" }), make("b", {}, model), this.state);
   }
 
-  draw({ state, running, pinned }) {
+  draw({ state, ahead, running, pinned }) {
     this.node.dataset.memory = state === "unloading" ? "absent" : state;
-    const words = { loading: say("model_loading"), unloading: say("panel_unloading"), ready: say("model_ready") }[state];
+    const words = { loading: ahead ? say("panel_loading_ahead") : say("model_loading"), unloading: say("panel_unloading"), ready: say("model_ready") }[state];
     write(this.state, [words, pinned ? say("panel_pinned") : "", running ? say("panel_running", { count: running }) : ""].filter(Boolean).join(" · "));
   }
 }

@@ -74,7 +74,11 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
 @pytest_asyncio.fixture
 async def stage(chromium: Chromium) -> AsyncIterator[Stage]:
     handler = ScriptedHandler()
-    lines = [ModelQueue(model="flux", waiting=3, running=1, memory="ready")]
+    lines = [
+        ModelQueue(model="flux", waiting=3, running=1, memory="ready"),
+        ModelQueue(model="some-writer-480b-instruct-q4_k_m", waiting=0, memory="absent"),
+        ModelQueue(model="wan", waiting=0, memory="absent"),
+    ]
     async with (
         running(web_chat(port=0, overview=lambda: lines), handler) as web,
         chromium.page() as page,

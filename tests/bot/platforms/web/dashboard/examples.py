@@ -40,6 +40,7 @@ from queueing.core.status import Estimate, Trouble
 
 Shown = TypeVar("Shown")
 PEOPLE = tuple(f"telegram:{4200 + number}" for number in range(30))
+LONG = "some-writer-480b-a35b-instruct-2507-abliterated-gguf-q4_k_m"
 
 FAILED = replace(
     stand_in(812, "wan", 1_795_399_000.0),
@@ -80,15 +81,18 @@ class ExampleRecords:
 
 
 class ExampleJobs:
-    """The open jobs of a queue."""
+    """The open jobs of a queue; `away` makes every read of one fail."""
 
     def __init__(self, at: float) -> None:
+        self.away = False
         self.jobs = [*waiting(at, "flux", 24), *waiting(at, "llama", 7), *waiting(at, "wan", 2)]
 
     async def open_jobs(self, owner: str | None = None) -> list[Job]:
         return [job for job in self.jobs if owner in {None, job.owner}]
 
     async def get(self, job_id: int) -> Job | None:
+        if self.away:
+            raise StoreError("the database is away")
         if job_id == FAILED.id:
             return FAILED
         return next((job for job in self.jobs if job.id == job_id), None)
@@ -117,7 +121,7 @@ def busy_now(at: float) -> LiveState:
         mode="open",
         hosts=(_studio(at), _workshop(at), _attic(at)),
         queues=_lines(at),
-        idle_models=("ace", "kokoro", "lens", "whisper"),
+        idle_models=("ace", "kokoro", "lens", LONG, "whisper"),
     )
 
 
