@@ -157,7 +157,8 @@ async def test_nothing_lies_over_anything_on_a_phone(stage: Stage, language: str
         await stage.show(Content(body=body, buttons=((button,),)))
     assert await page.evaluate(OVERLAPS) == []
     assert await page.evaluate(ROOM_BESIDE_HINT) >= 0, "the hint in the field is cut off"
-    wide = "[...document.querySelectorAll('body *')].filter((node) => node.checkVisibility())"
+    # The overview moves aside below a finger.
+    wide = "[...document.querySelectorAll('body *:not(#overview *)')].filter((node) => node.checkVisibility())"
     wide += ".filter((node) => node.getBoundingClientRect().right > 390.5).map((node) => node.outerHTML)"
     assert await page.evaluate(wide) == []
 
