@@ -15,7 +15,7 @@ const thingOf = (item, hidden) => ({
 });
 
 export class Gallery {
-  /** `large` is the large view, and `on` has `mark(item)` and `remove(item)`. */
+  /** `large` is the large view, and `on` has `mark(item)`, `remove(item)` and `missing(item)`. */
   constructor(large, on) {
     this.large = large;
     this.scroll = byId("gallery");
@@ -27,7 +27,7 @@ export class Gallery {
       mark: (item) => on.mark(item),
       remove: (item) => on.remove(item),
       open: (thing) => this.enlarge(thing),
-      missing: (item) => this.check(item),
+      missing: (item) => on.missing(item),
     });
     this.label();
     this.listen();
@@ -167,12 +167,6 @@ export class Gallery {
         if (last && this.scroll.offsetParent !== null) this.tiles.focus(last);
       },
     });
-  }
-
-  /** Remove a result whose image could not be loaded, if it no longer exists. */
-  async check(item) {
-    const answer = await fetch(`gallery/${item.job}`).catch(() => null);
-    if (answer?.status === 404) this.removed(item.job);
   }
 
   removed(job) {

@@ -24,7 +24,8 @@ export const resultAddress = (item) => `gallery/${item.job}/${item.number}`;
  * result as the gallery knows it, or null.
  *
  * `on` has `run(command, item)`, `start(item)` to use an image for the next message, `remove(item)` to
- * ask whether to delete a result, and `mark(item)` to change whether it is a favourite.
+ * ask whether to delete a result, `mark(item)` to change whether it is a favourite, and `missing(item)`
+ * for one that could not be loaded.
  */
 export class Large {
   constructor(on) {
@@ -33,6 +34,7 @@ export class Large {
     byId("large-close").textContent = say("close");
     byId("large-close").addEventListener("click", () => this.dialog.close());
     byId("large-image").draggable = false;
+    byId("large-image").addEventListener("error", () => this.missing());
     byId("large-image").addEventListener("click", () => this.swiped || this.dialog.close());
     this.dialog.addEventListener("click", (event) => event.target === this.dialog && this.dialog.close());
     this.dialog.addEventListener("keydown", (event) => this.key(event));
@@ -160,7 +162,7 @@ export class Large {
     byId("large-player").replaceChildren();
     if (shown === "image") return Object.assign(byId("large-image"), { src: address, alt: item?.prompt || name });
     byId("large-image").removeAttribute("src");
-    if (shown !== "asks") return byId("large-player").append(player(kind, address, item?.prompt || name));
+    if (shown !== "asks") return this.play(player(kind, address, item?.prompt || name));
     const ask = make("button", { type: "button", className: "button" }, say("large_reveal"));
     ask.addEventListener("click", () => {
       this.thing.hidden = false;
@@ -168,6 +170,15 @@ export class Large {
       byId("large-close").focus();
     });
     byId("large-player").append(ask);
+  }
+
+  play(media) {
+    media.addEventListener("error", () => media.isConnected && this.missing());
+    byId("large-player").append(media);
+  }
+
+  missing() {
+    if (this.dialog.open && this.thing?.item) this.on.missing(this.thing.item);
   }
 
   /** Make the buttons of a result: what can be made of it first, and Delete last. */

@@ -63,6 +63,7 @@ export class HistoryPanel {
 class PastCard {
   constructor({ job, model, words, at }, on) {
     this.image = make("div", { className: "past-image" });
+    this.gone = false;
     this.state = make("span", { className: "panel-chip" });
     this.showing = make("button", { type: "button", className: "button", "aria-label": say("panel_show", { job }) }, say("panel_show_short"));
     this.showing.addEventListener("click", () => on.run("show", job));
@@ -80,10 +81,13 @@ class PastCard {
     this.state.dataset.state = state;
     write(this.state, words);
     this.showing.hidden = !shows;
-    this.image.hidden = !drawn;
-    if (!drawn || this.image.firstChild) return;
+    this.image.hidden = !drawn || this.gone;
+    if (this.image.hidden || this.image.firstChild) return;
     const image = make("img", { src: `past/${this.job}`, alt: "", loading: "lazy", decoding: "async" });
-    image.onerror = () => (this.image.hidden = true);
+    image.onerror = () => {
+      image.remove();
+      this.image.hidden = this.gone = true; // it expired, or was deleted
+    };
     this.image.append(image);
   }
 }

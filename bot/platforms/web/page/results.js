@@ -44,6 +44,14 @@ export class ResultActions {
     this.on.removed(item.job);
   }
 
+  /** Remove a result that could not be loaded or changed if it no longer exists. Returns whether it is gone. */
+  async missing(item) {
+    const answer = await fetch(`gallery/${item.job}`).catch(() => null);
+    const gone = answer?.status === 404; // it expired, or was deleted elsewhere
+    if (gone) this.on.removed(item.job);
+    return gone;
+  }
+
   /** Attach an image to the next message. */
   async start(item) {
     try {
@@ -53,7 +61,7 @@ export class ResultActions {
       this.on.chat();
       this.on.attach(new File([data], item.name, { type: data.type }));
     } catch {
-      this.on.failed();
+      await this.missing(item) || this.on.failed();
     }
   }
 
@@ -70,7 +78,7 @@ export class ResultActions {
       if (!answer.ok) throw new Error(String(answer.status));
     } catch {
       show(!favourite);
-      this.on.failed();
+      await this.missing(item) || this.on.failed();
     }
   }
 }

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.bot.people.test_links import CONFIG, Installation, installation
-from tests.bot.platforms.web.test_gallery import Visitor
+from tests.bot.platforms.web.test_gallery import MINE, Visitor
 from tests.bot.platforms.web.test_web_page import LAST, chromium
 from tests.fakes.programs.chromium import Chromium, Page
 
@@ -80,6 +80,16 @@ async def test_results_are_found_marked_continued_and_deleted(
         await page.wait(f"{TILES} === 0 && !document.querySelector('#large').open")
         await page.wait_text("Nothing found", "#gallery-state")
         await page.wait("fetch('gallery/2').then((answer) => answer.status === 404)")
+
+        await page.evaluate("document.querySelector('#gallery-text').select()")
+        await page.type("cat")
+        await page.wait(f"{TILES} > 0")
+        await page.click(".tile[data-job='1']")
+        await usher.says("/delete 1", user=MINE)
+        await page.wait("fetch('gallery/1').then((answer) => answer.status === 404)")
+        await page.press("f")
+        await page.wait("document.querySelector(`.tile[data-job='1']`) === null")
+        assert "reached" not in await page.text("#toast")
         assert [error for error in page.errors if "404" not in error] == []
 
 
