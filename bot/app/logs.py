@@ -44,6 +44,7 @@ CHATTY = (
     "discord",
     "httpcore",
     "psycopg",
+    "markdown_it",  # at DEBUG, logs every rule it tries on an answer
     "httpx",  # at INFO, logs every URL; Telegram's contain the token
     "telegram",
 )

@@ -9,6 +9,7 @@ from bot.core.asker import Asker
 from bot.core.command import Command, Param, ParamKind
 from bot.core.panels import HistoryPanel, Panel
 from bot.core.platform import Invocation
+from bot.core.refusals import Declined, Refusal
 from bot.people.people import LanguageTold
 
 COMMANDS = (
@@ -55,7 +56,10 @@ COMMANDS = (
 
 
 class ScriptedHandler:
-    """Implements `CommandHandler`. `taken` gives the calls in their order, `held` makes them wait first."""
+    """Implements `CommandHandler`. `taken` gives the calls in their order, `held` makes them wait first.
+
+    If it `declines`, no panel can be read.
+    """
 
     def __init__(self, commands: Sequence[Command] = COMMANDS) -> None:
         self.commands = commands
@@ -69,6 +73,7 @@ class ScriptedHandler:
         self._hearers: set[LanguageTold] = set()
         self.answers: list[str] = []
         self.read: list[Invocation] = []
+        self.declines: Refusal | None = None
 
     def arrived(self, user: str, chat: str) -> Arrival:
         return self._arrivals.take(user, chat)
@@ -83,6 +88,8 @@ class ScriptedHandler:
             return await self._calls.get()
 
     async def panel(self, invocation: Invocation) -> Panel:
+        if self.declines is not None:
+            raise Declined(self.declines)
         self.read.append(invocation)
         return HistoryPanel(jobs=(), before=None)
 

@@ -1,5 +1,6 @@
 // The panels: models, settings, status and history as views. Loaded when the first one is opened.
 
+import { bodyText } from "./body.js";
 import { announce, byId, make, newKey } from "./dom.js";
 import { write } from "./keyed.js";
 import { HistoryPanel } from "./panel-history.js";
@@ -84,7 +85,7 @@ async function fetched(address) {
     const answer = await fetch(address);
     if (answer.ok) return { data: await answer.json() };
     const told = answer.status === 403 ? await answer.json() : {};
-    return { data: null, refused: told.refused?.map((part) => part.text ?? "").join("") };
+    return { data: null, refused: told.refused && bodyText(told.refused) };
   } catch {
     return { data: null };
   }

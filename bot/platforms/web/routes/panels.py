@@ -22,6 +22,7 @@ from bot.platforms.web.chat.protocol import NotTaken, Submit
 from bot.platforms.web.chat.renderer import shown_body
 from bot.platforms.web.routes.assets import browsers_language, require_own_page
 from bot.platforms.web.routes.sessions import Sessions
+from bot.texts.catalogue import language_of
 from bot.texts.refusals import sentence
 from queueing.core.concurrency import timeout
 from queueing.core.errors import QueueError
@@ -61,7 +62,7 @@ class PanelRoutes:
         try:
             shown = await self._calls.handler.panel(replace(call, options=options, text=search))
         except Declined as declined:
-            body = sentence(declined.refusal, language or "", panel)
+            body = sentence(declined.refusal, language_of(language), panel)
             return _answer({"refused": _drawn(Content(body=body))}, status=403)
         except QueueError:
             raise web.HTTPServiceUnavailable from None

@@ -80,15 +80,21 @@ async def test_results_are_found_marked_continued_and_deleted(
         await page.wait(f"{TILES} === 0 && !document.querySelector('#large').open")
         await page.wait_text("Nothing found", "#gallery-state")
         await page.wait("fetch('gallery/2').then((answer) => answer.status === 404)")
+        assert [error for error in page.errors if "404" not in error] == []
 
-        await page.evaluate("document.querySelector('#gallery-text').select()")
-        await page.type("cat")
-        await page.wait(f"{TILES} > 0")
-        await page.click(".tile[data-job='1']")
+
+async def test_what_was_deleted_elsewhere_leaves_when_it_is_touched(
+    chromium: Chromium, tmp_path: Path
+) -> None:
+    """The page would say that the server is away, and keep what nobody has."""
+    async with installation(tmp_path, ABLE) as usher, chromium.page() as page:
+        await Visitor(usher).draws("a cat")
+        await gallery(page, usher)
+        await page.click(".tile")
+        await page.wait("document.querySelector('#large-image').naturalWidth === 512")
         await usher.says("/delete 1", user=MINE)
-        await page.wait("fetch('gallery/1').then((answer) => answer.status === 404)")
         await page.press("f")
-        await page.wait("document.querySelector(`.tile[data-job='1']`) === null")
+        await page.wait(f"{TILES} === 0 && !document.querySelector('#large').open")
         assert "reached" not in await page.text("#toast")
         assert [error for error in page.errors if "404" not in error] == []
 

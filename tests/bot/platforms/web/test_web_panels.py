@@ -9,6 +9,7 @@ import aiohttp
 import pytest
 
 from bot.core.content import Content
+from bot.core.refusals import Refusal, RefusalKind
 from bot.people.web_people import FixedPeople, WebPerson
 from bot.platforms.web.platform import Web
 from bot.platforms.web.routes.panels import MAX_BODY, PANELS
@@ -61,6 +62,23 @@ async def test_a_panel_is_read_as_the_person_who_opened_it() -> None:
                 assert answer.status == status, path
     (call,) = handler.read
     assert (call.user, call.options, call.text) == ("web:ada", {"id": 12}, "cat")
+
+
+@pytest.mark.parametrize(
+    ("locale", "words"), [("en-US", "You"), ("de-AT", "Du darfst"), ("fr", "You")]
+)
+async def test_who_may_read_no_panel_is_told_why(locale: str, words: str) -> None:
+    """A banned person would read that the server does not answer, and fill its log."""
+    handler = ScriptedHandler()
+    handler.declines = Refusal(RefusalKind.BANNED, reason="floods")
+    headers = ADA | {"Accept-Language": locale}
+    async with (
+        running(web_chat(port=0, people=FixedPeople(TOKENS)), handler) as web,
+        aiohttp.ClientSession(web.url) as page,
+        page.get("/panels/models", headers=headers) as answer,
+    ):
+        assert answer.status == 403
+        assert words in str((await answer.json())["refused"])
 
 
 async def test_only_a_panels_own_acts_are_taken() -> None:
