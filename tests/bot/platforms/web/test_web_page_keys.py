@@ -116,14 +116,15 @@ async def test_the_list_below_the_text_is_announced_and_allowed_there(stage: Sta
     await page.wait_text("use the arrow keys to choose", "#announce")
 
 
-async def test_the_page_to_sign_in_has_its_landmark(chromium: Chromium) -> None:
-    """Readers of the page jump to its main part, and would find none."""
+async def test_the_page_to_sign_in_has_its_landmark_and_heading(chromium: Chromium) -> None:
+    """Readers of the page jump to its main part and its heading, and would find neither."""
     shown = "[...document.querySelectorAll('main')].filter((node) => node.checkVisibility())"
     web = web_chat(port=0, token="correct-horse-battery-staple")
     async with running(web, ScriptedHandler()), chromium.page() as page:
         await page.goto(web.url)
         await page.wait_text("Sign in")
         assert await page.evaluate(f"{shown}.map((node) => node.id)") == ["signin"]
+        assert await page.text("#signin h1") == "Sign in"
 
 
 async def test_a_marked_choice_is_told_apart_by_enough_contrast(stage: Stage) -> None:
@@ -137,6 +138,13 @@ async def test_a_marked_choice_is_told_apart_by_enough_contrast(stage: Stage) ->
     })()"""
     row, words = await page.evaluate(colors)
     assert row == words
+    # The pickers, which a command overrules, stay legible: 4.5 to 1 needs an opacity of 0.61.
+    assert (
+        await page.evaluate(
+            "Number(getComputedStyle(document.querySelector('.overruled')).opacity)"
+        )
+        > 0.61
+    )
 
 
 async def test_a_phone_has_the_pages_heading_and_a_menu_stands_in_its_landmark(
