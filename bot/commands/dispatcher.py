@@ -340,7 +340,7 @@ class Dispatcher:
                 sizes = (each for each in SIZES if offers_size(rule, each))
                 return (*sizes, *param.choices)
             case ParamKind.STYLE:
-                return tuple(self._context.admission.styles)
+                return tuple(self._context.admission.of(asker).offered_styles)
             case _:
                 return param.choices
 

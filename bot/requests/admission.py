@@ -35,8 +35,11 @@ from bot.requests.rules import (
     NOTHING,
     Rule,
     RuleTable,
+    fitting_size,
+    fitting_style,
     kind_refused,
     offered,
+    offers_style,
     require_kind,
     require_model,
 )
@@ -108,6 +111,11 @@ class AdmissionService:
     def catalog(self) -> Catalog:
         """The models that the rule allows."""
         return offered(self.models.offer.catalog, self.rule)
+
+    @property
+    def offered_styles(self) -> Mapping[str, Style]:
+        """The styles that the rule allows."""
+        return {name: each for name, each in self.styles.items() if offers_style(self.rule, each)}
 
     def require(self, named: str, able: Capability) -> ModelSpec:
         """Return the model of that name or alias. Raises `Declined` and `Refused`."""
@@ -226,7 +234,7 @@ class AdmissionService:
         chosen = self._chosen(asking.person, drawing)
         model, files, edit = chosen.model, drawing.files, chosen.edit
         require_taken(drawing.options.given, drawing.makes, model, chosen.takes)
-        usual_size = asking.person.size if chosen.styled else None
+        usual_size = fitting_size(self.rule, asking.person.size) if chosen.styled else None
         request = drawn(drawing, chosen.style, usual_size, chosen.takes, edit=edit)
         delay_s = 0.0
         if not drawing.raw:
@@ -263,10 +271,15 @@ class AdmissionService:
         return _Chosen(model=model, style=style, styled=styled, edit=edit, takes=takes)
 
     def _style(self, person: Person, named: str | None) -> Style:
-        """Return the named style, otherwise the person's default. Raises `Declined`."""
+        """Return the named style, otherwise the person's default if the rule allows it.
+
+        Raises `Declined`.
+        """
         if named is None:
-            return self.styles.get(person.style or "", Style())
-        return self.styles[style_name(self.styles, named)]
+            style = self.offered_styles.get(person.style or "", Style())
+        else:
+            style = self.styles[style_name(self.styles, named)]
+        return fitting_style(self.rule, style)
 
     async def _ask(self, asking: SubmissionDetails, question: Question) -> Job:
         catalog, asked = self.models.offer.catalog, question.talk

@@ -262,7 +262,8 @@ class RequestLimits:
         usual, takes = offer.usual.get(spec.name, {}), offer.options.get(spec.name)
         require_loras(rule, request)
         request = within(rule, request, usual, takes, has_files=bool(files))
-        if "pixels" in rule.most and isinstance(request, TextToImage) and not request.width:
+        sized = isinstance(request, TextToImage) and request.width and request.height
+        if "pixels" in rule.most and isinstance(request, TextToImage) and not sized:
             for file in files:
                 require_small(rule, await dimensions(file))
         self.bounds.require(spec, request, usual)

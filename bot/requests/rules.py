@@ -12,7 +12,7 @@ from bot.core.live_settings import Defaults
 from bot.core.refusals import Declined, Phrase, Refusal, RefusalKind
 from bot.people.api_keys import service_of
 from bot.requests import shared_prompts
-from bot.requests.options import SIDE_LEAST, SIDE_STEP, size
+from bot.requests.options import SIDE_LEAST, SIDE_STEP, Style, size
 from queueing.core.catalog import Catalog
 from queueing.core.errors import UnknownModel
 from queueing.core.requests import Capability, Generation, Request, TextToImage, TextToVideo
@@ -131,6 +131,34 @@ def offers_size(rule: Rule, named: str) -> bool:
     return sides is None or sides[0] * sides[1] <= most
 
 
+def fitting_size(rule: Rule, named: str | None) -> str | None:
+    """Return a size that no request names, lowered in its shape to what a rule allows."""
+    sides = size(named) if named is not None else None
+    if named is None or sides is None or offers_size(rule, named):
+        return named
+    scale = math.sqrt(rule.most["pixels"] / (sides[0] * sides[1]))
+    return f"{_grid(sides[0] * scale)}x{_grid(sides[1] * scale)}"
+
+
+def offers_style(rule: Rule, style: Style) -> bool:
+    """Return whether a rule allows the LoRAs of a style."""
+    written = shared_prompts.tagged(f"{style.prompt}\n{style.negative or ''}")
+    return all(offers_lora(rule, name) for name in written)
+
+
+def fitting_style(rule: Rule, style: Style) -> Style:
+    """Return a style with its values lowered to what a rule allows."""
+    if not rule.most:
+        return style
+    options = {
+        name: type(value)(min(value, rule.most.get(name, value)))
+        if isinstance(value, int | float)
+        else value
+        for name, value in style.options.items()
+    }
+    return replace(style, size=fitting_size(rule, style.size), options=options)
+
+
 def require_kind(rule: Rule, able: Capability) -> None:
     """Refuse a kind of request that a rule does not allow. Raises `Declined`."""
     if not allows_kind(rule, able):
@@ -189,13 +217,14 @@ def within(
 
     An explicit value beyond them is refused. A value that is left to the model is lowered to the
     bound. `usual` are the model's own values, as far as known; `takes` are the fields it honours,
-    None for all. The size of an image made from others (`has_files`) follows theirs.
+    None for all. The size of an image made from others (`has_files`) follows theirs, unless named.
     """
     if not rule.most or not isinstance(request, Generation):
         return request
     wanted = _numbers(rule, request, usual)
     if isinstance(request, TextToImage | TextToVideo) and "pixels" in rule.most:
-        follows = has_files and isinstance(request, TextToImage)
+        named = request.width or request.height
+        follows = has_files and isinstance(request, TextToImage) and not named
         wanted |= {} if follows else _size(rule.most["pixels"], request, usual)
     for name in wanted:
         if takes is not None and name not in takes:

@@ -196,9 +196,10 @@ STYLES = Command(name="styles", help="command.styles")
 
 
 async def handle_styles(context: Context, call: Call) -> Answer:
-    if not context.admission.styles:
+    styles = context.admission.offered_styles
+    if not styles:
         return reply(call.say("styles.none"))
     body: Body = ()
-    for name, style in context.admission.styles.items():
+    for name, style in styles.items():
         body += ("\n", *call.say("styles.line", name=Strong(name), prompt=style.prompt))
     return reply(join(body[1:]))

@@ -163,7 +163,7 @@ async def panel(context: Context, call: Call) -> SettingsPanel:
     ]
     size = _row(call, "size", person.size, word(language, "settings.usual_size"), SIZES)
     rows.append(replace(size, free=True))
-    styles = tuple(context.admission.styles)
+    styles = tuple(context.admission.offered_styles)
     rows.append(_row(call, "style", person.style, word(language, "settings.usual_style"), styles))
     rows.append(_voice(call))
     usual = word(language, "settings.usual_language", code=call.invocation.language or language)

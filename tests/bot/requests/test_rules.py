@@ -6,6 +6,7 @@ import pytest
 
 from bot.core.asker import Asker
 from bot.core.refusals import Declined, RefusalKind
+from bot.requests.options import Style
 from bot.requests.rules import (
     EVERYTHING,
     KIND_OF,
@@ -13,7 +14,10 @@ from bot.requests.rules import (
     NOTHING,
     Rule,
     RuleTable,
+    fitting_size,
+    fitting_style,
     offered,
+    offers_style,
     require_loras,
     require_model,
     within,
@@ -109,6 +113,33 @@ def test_what_is_asked_for_is_bounded_and_what_is_left_open_lowered(
     else:
         found = within(rule(most=most), request, USUAL, None, has_files=False)
         assert found == TextToImage(prompt="a cat", **{**asked, **made})
+
+
+@pytest.mark.parametrize("asked", [{"width": 2048, "height": 2048}, {"width": 2048}])
+def test_a_size_that_is_named_is_bounded_with_an_image_too(asked: Any) -> None:
+    """An attached image would be a way round the largest size."""
+    request = TextToImage(prompt="a cat", **asked)
+    with pytest.raises(Declined):
+        within(rule(most={"pixels": 512 * 512}), request, USUAL, None, has_files=True)
+
+
+def test_a_style_and_a_usual_size_are_lowered_to_what_a_rule_allows() -> None:
+    """Whoever set a usual size elsewhere would be refused for what they did not ask for."""
+    most = rule(most={"pixels": 512 * 512, "steps": 8})
+    style = fitting_style(most, Style(size="1024x1024", options={"steps": 30, "guidance": 3.5}))
+    assert style == Style(size="512x512", options={"steps": 8, "guidance": 3.5})
+    assert fitting_size(most, "2048x512") == "1024x256"
+    assert fitting_size(most, "512x256") == "512x256"
+    assert fitting_size(most, None) is None
+    assert fitting_style(EVERYTHING, style) is style
+
+
+def test_a_style_with_a_lora_that_is_not_allowed_is_not_offered() -> None:
+    """People would choose a style from a list, and be refused."""
+    bound = rule(loras=frozenset({"ink"}))
+    assert offers_style(bound, Style(prompt="{prompt} <lora:ink:1>"))
+    assert not offers_style(bound, Style(prompt="{prompt} <lora:gore:1>"))
+    assert offers_style(EVERYTHING, Style(prompt="{prompt} <lora:gore:1>"))
 
 
 def test_a_model_that_cannot_be_lowered_is_refused() -> None:

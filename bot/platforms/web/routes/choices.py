@@ -20,7 +20,7 @@ from bot.platforms.web.routes.sessions import Sessions
 from bot.requests.creation import FIELDS
 from bot.requests.model_choice import model_of_style, usual_model
 from bot.requests.options import SHAPES, Style
-from bot.requests.rules import Rule, RuleTable, offered, offers_size
+from bot.requests.rules import Rule, RuleTable, offered, offers_size, offers_style
 from bot.texts.catalogue import describe
 from queueing.core.errors import StoreError
 from queueing.core.ports import Clock
@@ -187,6 +187,7 @@ class Choices:
             styles=tuple(
                 StyleRow(name=name, model=model_of_style(catalog, style, Capability.TEXT_TO_IMAGE))
                 for name, style in self.styles.items()
+                if offers_style(rule, style)
             ),
             hears=bool(catalog.able(Capability.SPEECH_TO_TEXT)),
             names=tuple(
