@@ -154,9 +154,10 @@ class JobRoutes:
         return await send_file(self.sender, request, caller, file)
 
     async def queues(self, _request: web.Request, caller: Caller) -> web.Response:
-        """Return all queues."""
+        """Return the queues of the models that the caller may use, and of those in use."""
         self.new.submitting.require_welcome(caller)
-        return json_response(queue_view(self.status.snapshot()))
+        mine = self.new.submitting.admission.of(caller.asker).catalog.models
+        return json_response(queue_view(self.status.snapshot(), mine))
 
     async def hosts(self, _request: web.Request, caller: Caller) -> web.Response:
         """Return all hosts."""

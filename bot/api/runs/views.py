@@ -1,7 +1,7 @@
 """Jobs, queues and hosts as the native API shows them, and the place of a waiting job. Pure."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -264,8 +264,8 @@ def files_of(job: Job, result: Result) -> tuple[FileView, ...]:
     )
 
 
-def queue_view(snapshot: StatusReport) -> QueueView:
-    """Build the view of all queues."""
+def queue_view(snapshot: StatusReport, mine: Collection[str]) -> QueueView:
+    """Build the view of the queues of one's own models, and of those in use."""
     return QueueView(
         queues=tuple(
             ModelQueueView(
@@ -280,6 +280,7 @@ def queue_view(snapshot: StatusReport) -> QueueView:
                 state=model.readiness,
             )
             for model in snapshot.models
+            if model.name in mine or model.waiting or model.running or model.copies
         )
     )
 

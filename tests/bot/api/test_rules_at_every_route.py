@@ -149,6 +149,9 @@ async def test_models_are_listed_for_those_who_may_use_them(tmp_path: Path) -> N
             async with api.session.get(f"{api.url}/models", headers=headers) as answer:
                 listed = {row["id"] for row in (await answer.json())["data"]}
             assert listed == LISTED[of]
+            async with api.session.get(f"{api.url}/queue", headers=headers) as answer:
+                queues = {row["model"] for row in (await answer.json())["queues"]}
+            assert queues == LISTED[of]
             for name in ("all", "other", "vectors"):
                 async with api.session.get(f"{api.url}/models/{name}", headers=headers) as one:
                     assert (one.status == 200) is (name in LISTED[of])
