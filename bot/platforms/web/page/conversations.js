@@ -90,8 +90,16 @@ export class Conversations {
       const next = focused?.isConnected ? focused : (nodes[at] ?? nodes.at(-1))?.firstElementChild ?? byId("talk-new");
       if (focused) next.focus({ preventScroll: true });
     }
-    byId("talks-more").hidden = !this.hasMore || this.found !== null;
+    this.offerMore(old.size);
     byId("talks-none").textContent = this.found?.length === 0 ? say("conv_none") : "";
+  }
+
+  /** Offer more conversations than these. Where all are shown, the keyboard goes on at the first new one. */
+  offerMore(before) {
+    const more = byId("talks-more");
+    const left = more === document.activeElement;
+    more.hidden = !this.hasMore || this.found !== null;
+    if (left && more.hidden) this.list.children[before]?.firstElementChild.focus();
   }
 
   rowNode(row, old) {

@@ -149,3 +149,24 @@ async def test_a_damaged_address_opens_the_chat(stage: Stage, damaged: str) -> N
     await page.reload()
     await page.wait_text("Connected")
     assert (await stage.say("hello")).chat == "local"
+
+
+async def test_the_way_to_more_conversations_is_there_after_a_search(stage: Stage) -> None:
+    """The older ones could not be reached before the list changed, nor by the keyboard."""
+    page = stage.page
+    for number in range(43):
+        await stage.web.send(f"local/{number:016x}", Content(body=(f"talk {number}",)))
+    await page.wait(f"{ROWS}.length === 40")
+    await page.click("#talk-find")
+    await page.type("talk 2")
+    await page.wait(f"{ROWS}.length === 11")
+    await page.evaluate("document.getElementById('talk-find').select()")
+    await page.press("Backspace")
+    await page.wait(f"{ROWS}.length === 40")
+    await page.evaluate("document.getElementById('talks-more').focus()")
+    await page.press("Enter")
+    await page.wait(f"{ROWS}.length === 43")
+    assert (
+        await page.evaluate(f"{ROWS}.findIndex((row) => row.contains(document.activeElement))")
+        == 40
+    )
