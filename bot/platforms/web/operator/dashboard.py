@@ -19,6 +19,7 @@ from bot.platforms.web.chat.renderer import shown_body
 from bot.texts import status
 from bot.texts.reasons import because
 from bot.texts.refusals import told
+from queueing.core.concurrency import timeout
 from queueing.core.errors import Problem, QueueError
 from queueing.core.jobs import Job, JobState
 from queueing.core.leases import LeaseReader
@@ -159,6 +160,7 @@ _log = logging.getLogger(__name__)
 LOOK_EVERY_S = 0.5
 # The pause after a read is four times as long, so reading takes at most a fifth of the time.
 REST = 4.0
+READ_S = 5.0  # while the queue moves to another process, a read may wait for half a minute
 MAX_VIEWERS = 20  # for all admins together
 
 
@@ -235,7 +237,10 @@ class DashboardFeed:
 async def _read(kind: str, reading: Awaitable[bytes]) -> bytes | None:
     """Return a frame, or None if it cannot be read; the pages show that."""
     try:
-        return b'{"type":"%b","body":%b}' % (kind.encode(), await reading)
+        async with timeout(READ_S):
+            return b'{"type":"%b","body":%b}' % (kind.encode(), await reading)
+    except TimeoutError:
+        _log.info("operator's page: reading %s takes too long", kind)
     except QueueError as error:
         _log.info("operator's page: cannot read %s: %s", kind, error)
     except Exception:  # noqa: BLE001  # a bug in one frame must not end all pages

@@ -10,8 +10,14 @@ import pytest
 import pytest_asyncio
 
 from bot.core.content import Content
+from bot.monitoring.live_state import LiveState
 from bot.platforms.web.chat.protocol import ACTS
-from bot.platforms.web.operator.dashboard import DashboardData, DashboardFeed, DashboardState
+from bot.platforms.web.operator.dashboard import (
+    READ_S,
+    DashboardData,
+    DashboardFeed,
+    DashboardState,
+)
 from queueing.core.leases import Leader
 from tests.bot.platforms.web.dashboard.examples import ExampleJobs, ExampleRecords
 from tests.bot.platforms.web.dashboard.operator_client import Example, operator_tab
@@ -138,6 +144,30 @@ async def test_what_cannot_be_read_is_said_and_the_last_image_stays(example: Exa
         assert (await page.next("readable"))["readable"] is False
         example.records.away = False
         assert (await page.next("readable"))["readable"] is True
+
+
+def test_an_image_that_does_not_come_is_said_before_long() -> None:
+    """While the queue moves to another process, an old image would look like the present."""
+    at = 1_795_400_000.0
+    records = ExampleRecords(at)
+
+    async def never() -> LiveState:
+        await asyncio.Event().wait()
+        return records.now
+
+    async def scenario() -> tuple[frozenset[str], float]:
+        feed = DashboardFeed(DashboardData(records, ExampleJobs(at)))
+        state = DashboardState("en", changed=lambda: None)
+        began = asyncio.get_running_loop().time()
+        with feed.watching(state):
+            await feed.look()
+        return state.unreadable, asyncio.get_running_loop().time() - began
+
+    assert run(scenario())[0] == frozenset()
+    records.read_now = never  # type: ignore[method-assign]
+    unreadable, took_s = run(scenario())
+    assert unreadable == {"now"}
+    assert took_s == pytest.approx(READ_S)
 
 
 async def test_an_act_is_a_call_of_its_command_and_its_answers_follow(
