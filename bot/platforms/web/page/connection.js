@@ -1,7 +1,7 @@
 // The WebSocket connection to one conversation at a time. It reconnects by itself and requests only missed changes. It sends the
 // person's messages one by one until the server confirms them, even across reloads of the page.
 
-import { recall, remember, socketAddress } from "./dom.js";
+import { recallValue, remember, socketAddress } from "./dom.js";
 
 const OUTBOX = "usher-outbox";
 const CONFIRM_MS = 10_000; // a connection without an answer for this long counts as dead
@@ -189,5 +189,5 @@ export class Connection {
   }
 }
 
-const loadOutbox = () => JSON.parse(recall(OUTBOX) ?? "[]").map((message) => ({ conversation: "first", ...message }));
+const loadOutbox = () => recallValue(OUTBOX, []).map((message) => ({ conversation: "first", ...message }));
 const saveOutbox = (outbox) => remember(OUTBOX, outbox.length ? JSON.stringify(outbox) : null);

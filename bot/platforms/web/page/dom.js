@@ -53,6 +53,16 @@ export function recall(name, lasting = false) {
   }
 }
 
+/** Return the stored value, or `other` if there is none of its type or it is damaged. */
+export function recallValue(name, other, lasting = false) {
+  try {
+    const value = JSON.parse(recall(name, lasting));
+    return value !== null && Array.isArray(value) === Array.isArray(other) && typeof value === typeof other ? value : other;
+  } catch {
+    return other;
+  }
+}
+
 /** Return a human-readable size of a number of bytes. */
 export function sizeText(bytes) {
   if (bytes < 1024) return `${bytes} B`;

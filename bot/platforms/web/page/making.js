@@ -1,7 +1,7 @@
 // The pickers beside the text field: what to make, with which model and which options. What was used
 // last stays, for each kind. A command that is typed takes precedence over all of them.
 
-import { announce, byId, make, recall, remember } from "./dom.js";
+import { announce, byId, make, recallValue, remember } from "./dom.js";
 import { commandLine } from "./line.js";
 import { MoreDialog, NAMES, picker, update } from "./pickers.js";
 import { say } from "./texts.js";
@@ -31,7 +31,7 @@ export class Making {
   constructor(on) {
     this.on = on;
     this.offered = { kinds: [], shapes: [], styles: [], names: [] };
-    this.kept = JSON.parse(recall(KEPT, true)) ?? {};
+    this.kept = recallValue(KEPT, {}, true);
     this.passing = null; // a kind for the next message only, because of what is attached or replied to
     this.image = false;
     this.reply = false;

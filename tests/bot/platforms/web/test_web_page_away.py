@@ -99,3 +99,18 @@ async def test_what_one_person_wrote_is_never_sent_as_the_next_one(chromium: Chr
             await page.press("Enter")
             call = await handler.taken()
             assert (call.user, call.text) == ("web:ben", "of Ben")
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kept", ["{", "7", "null"])
+async def test_damaged_notes_of_the_browser_do_not_stop_the_page(stage: Stage, kept: str) -> None:
+    """The page would stay empty until somebody who knows how clears the browser's storage."""
+    page = stage.page
+    for storage in ("localStorage", "sessionStorage"):
+        names = '["usher-making", "usher-outbox", "usher-draft", "usher-notify"]'
+        await page.evaluate(
+            f"{names}.forEach((name) => {storage}.setItem(name, {kept!r})); undefined"
+        )
+    await page.reload()
+    await stage.say("still here")
+    await page.wait_text("still here", ".mine")
