@@ -282,5 +282,9 @@ def require_small(rule: Rule, sides: tuple[int, int] | None) -> None:
 def too_much(what: str, asked: float, most: float) -> Refusal:
     """Return the refusal of a value beyond a rule's bound."""
     scale = 1e6 if what == "pixels" else 1
-    shown = {"asked": f"{asked / scale:.3g}", "most": f"{most / scale:.3g}"}
-    return Refusal(RefusalKind.TOO_MUCH, unit=Phrase(f"rule.{what}"), **shown)
+    return Refusal(
+        RefusalKind.TOO_MUCH,
+        asked=f"{asked / scale:.3g}",
+        most=f"{most / scale:.3g}",
+        unit=Phrase(f"rule.{what}"),
+    )

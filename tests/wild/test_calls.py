@@ -16,14 +16,15 @@ from bot.texts.catalogue import plain
 from bot.texts.refusals import sentence
 
 CASES = sorted(Path(__file__).with_name("calls").glob("*.json"))
-KNOWN = {each.name: each for each in offered(COMMANDS, admin=False)}
+OFFERED = offered(COMMANDS, admin=False)
+KNOWN = {name: each for each in OFFERED for name in (each.name, *each.aliases)}
 
 
 def told(typed: str) -> str | None:
     name, _, text = typed.removeprefix("/").partition(" ")
     try:
         if name not in KNOWN:
-            raise unknown_command(name, tuple(KNOWN.values()))
+            raise unknown_command(name, OFFERED)
         parse(KNOWN[name], text, lambda word: word == "flux")
     except Declined as declined:
         return plain(sentence(declined.refusal, "en", name))

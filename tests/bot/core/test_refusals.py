@@ -48,6 +48,16 @@ TOO_MANY, AWAY = HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE
 ANSWERS = {
     "BANNED": ApiAnswer(HTTPStatus.FORBIDDEN, "banned"),
     "BANNED_UNTIL": ApiAnswer(HTTPStatus.FORBIDDEN, "banned"),
+    **{
+        f"MODEL_NOT_ALLOWED{others}": ApiAnswer(
+            HTTPStatus.FORBIDDEN, "model_not_allowed", param="model"
+        )
+        for others in ("", "_OTHERS")
+    },
+    **{
+        kind: ApiAnswer(HTTPStatus.FORBIDDEN, "not_allowed")
+        for kind in ("KIND_NOT_ALLOWED", "LORA_NOT_ALLOWED", "TOO_MUCH")
+    },
     "UNKNOWN_MODEL": ApiAnswer(HTTPStatus.NOT_FOUND, "model_not_found", "model"),
     "NOT_CAPABLE": ApiAnswer(code="not_capable", param="model"),
     "NOT_CAPABLE_OTHERS": ApiAnswer(code="not_capable", param="model"),

@@ -6,16 +6,18 @@ in `web.py`.
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from bot.platforms.discord.commands import FURTHER
 from tests.fakes.discord import discord_state
 from tests.fakes.discord.discord import FakeDiscord
 from tests.fakes.telegram import telegram_state
 from tests.fakes.telegram.telegram import FakeTelegram
 
 PEOPLE = 8  # on each platform
+RARE = {"steps"}  # options without a field of their own on Discord
 GROUP = -1001
 ANSWERED_WITHIN_S = 10.0  # a call on its way for longer than this reached no one
 _OF_JOB = re.compile(r"job:(\d+):.*")
@@ -168,7 +170,7 @@ class OnDiscord:
             in_channel=self._channel(request),
             model=words.model,
             prompt=words.prompt,
-            **words.options,
+            **_as_slash(words.options),
         )
 
     def replies(self, request: Asked) -> list[Seen]:
@@ -207,3 +209,12 @@ def _job(message: discord_state.FakeMessage) -> int | None:
     """Return the job whose buttons a message carries."""
     named = (_OF_JOB.fullmatch(button.custom_id) for button in message.buttons)
     return next((int(found[1]) for found in named if found), None)
+
+
+def _as_slash(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options as Discord offers them: the rare ones share a field."""
+    rare = {name: value for name, value in options.items() if name in RARE}
+    further = {FURTHER: " ".join(f"--{name} {value}" for name, value in rare.items())}
+    return {name: value for name, value in options.items() if name not in RARE} | (
+        further if rare else {}
+    )
