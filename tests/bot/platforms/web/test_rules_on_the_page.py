@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
 
 from tests.bot.platforms.web.web_client import opened
 from tests.bot.whole_bot import on_web
 from tests.fakes.servers.speech_script import wav
+from tests.security.hostile_requests import found_routes
 
 SERVED = """
 hosts: {gpu-1: {vram: 24GB, backends: {studio: {kind: demo}}}}
@@ -32,6 +34,28 @@ rules:
     spoiler: true
   - {}
 """
+
+
+TRIED = frozenset({"/choices", "/panels/{panel}", "/dictation/{key}", "/socket", "/gallery"})
+"""The routes of the page that offer something or take requests, each tried below."""
+OTHERS = frozenset(
+    {
+        *("/", "/static/{name}", "/texts/{locale}.json", "/signout", "/upload", "/files/{file}"),
+        *("/past/{job}", "/originals/{job}/{number}/{until}/{seal}", "/panels/act", "/{name}"),
+        *("/gallery/{job}", "/gallery/{job}/{number}", "/gallery/{job}/{number}/favourite"),
+    }
+)
+"""The other routes: the page itself, and files and results that a person already has."""
+
+
+async def test_every_route_of_the_page_has_its_place_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A route that is added later would be a way round the rules that nobody looked at."""
+    with found_routes(monkeypatch) as places:
+        async with on_web(tmp_path, SERVED):
+            served = {each.path for each in places if not each.path.startswith("/operator")}
+            assert served == TRIED | OTHERS
 
 
 async def test_the_page_offers_and_takes_what_its_persons_rule_allows(tmp_path: Path) -> None:
