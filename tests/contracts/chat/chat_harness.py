@@ -572,10 +572,13 @@ class OnWeb(Stage):
 
     async def repeats(self) -> bool:
         before, page = self._open, await self._page()
-        await page.say(self._words, self._key)
-        if page is before:
-            async for _ in page.socket:  # until the server ends it
-                pass
+        if page is not before:
+            await page.say(self._words, self._key)
+            return True
+        with suppress(ConnectionError):  # the server may have ended it already
+            await page.say(self._words, self._key)
+        async for _ in page.socket:  # until the server ends it
+            pass
         return True
 
     async def presses(self, ref: MessageRef, label: str, button: Button) -> None:
