@@ -1,4 +1,4 @@
-"""Who asks and where, as far as the operator's rules depend on it."""
+"""The person and the room of a request, as the operator's rules see them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
