@@ -280,7 +280,7 @@ class Editor:
         growing = text and not message.job.state.final
         if draft is None or origin.group or not growing or not channel.drafts:
             return False
-        if message.draft is None:
+        if message.draft is None or not message.shows_draft:
             await self._edit(message, ref, status.writing(message.job, content, origin.language))
         try:
             shown = replace(content, buttons=())
@@ -297,11 +297,18 @@ class Editor:
     async def _end_draft(self, message: StatusMessage, ref: MessageRef) -> None:
         """Delete the message above a draft. The one sent next takes the place of both.
 
-        If Usher dies in between, the deleted message is noticed and the result is sent.
+        If Usher dies in between, the deleted message is noticed and the result is sent. A message
+        that is too old to be deleted becomes the result itself.
         """
-        async with self._turn(message, Content()):
-            await counted(self._meter, message.origin.platform, self._platform(message).delete(ref))
-        message.ref = None
+        platform = message.origin.platform
+        try:
+            async with self._turn(message, Content()):
+                await counted(self._meter, platform, self._platform(message).delete(ref))
+        except ContentRefused as refusal:
+            log.info("job %s: the message above a draft stays: %s", message.job.id, refusal)
+            message.draft = None
+        else:
+            message.ref = None
 
     async def _edit(self, message: StatusMessage, ref: MessageRef, content: Content) -> None:
         edit = self._platform(message).edit(ref, content)
@@ -367,7 +374,8 @@ class Editor:
         if message.job.finished_at is not None:
             took_s = max(0.0, now - message.job.finished_at)
             self._meter.delivered(message.origin.platform, took_s)
-        if self._platform(message).limits.pings and deserves_ping(message.job):
+        pings = self._platform(message).limits.pings and not message.notified
+        if pings and deserves_ping(message.job):
             message.ping_by = now + PING_WITHIN_S
             for each in self._channels.of(message).pings_with(message):
                 each.ping_by = message.ping_by

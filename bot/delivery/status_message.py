@@ -160,6 +160,22 @@ class StatusMessage:
         return self.current.state.final and self.ping_by is None
 
     @property
+    def shows_draft(self) -> bool:
+        """Whether the draft is what was shown last, and not an edit of the message above it."""
+        return self.shown is not None and replace(self.shown, buttons=()) == self.draft
+
+    @property
+    def notified(self) -> bool:
+        """Whether the message was sent after its job's end, so that its person has heard of it.
+
+        In a group a new message need not concern them.
+        """
+        ended_at = self.job.finished_at
+        if self.origin.group or self.sent_at is None or ended_at is None:
+            return False
+        return self.sent_at >= ended_at
+
+    @property
     def awaited(self) -> bool:
         """Whether its job has an outcome that its person waits for."""
         return self.job.state in {JobState.COMPLETED, JobState.FAILED}

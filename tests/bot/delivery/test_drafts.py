@@ -8,6 +8,7 @@ import pytest
 
 from bot.core.content import Content
 from bot.core.errors import ChatError, ChatUnavailable, ContentRefused, SlowDown
+from bot.core.platform import MessageRef
 from bot.texts.catalogue import plain
 from queueing.core.events import Progressed
 from queueing.core.requests import Progress
@@ -39,12 +40,15 @@ def asked(
     chat: str = "1",
     prompt: str = "/ask llama why",
     then: Callable[[FakeChat], None] = lambda _chat: None,
+    service_s: float = 5.0,
 ) -> FakeChat:
     """Let an answer of two words be written, and return what the chat shows in the end."""
     service = FakeChat(limits=replace(LIMITS, draft=drafts.show))
+    world = installation()
+    world.servers["comfy"].service_s = service_s
 
     async def play() -> None:
-        async with bot(installation(), service) as running:
+        async with bot(world, service) as running:
             await running.dispatcher.call(service.call(prompt, chat=chat))
             await until(lambda: any("writing" in m.text for m in service.messages.values()))
             for count in range(8):
@@ -52,6 +56,7 @@ def asked(
                 await asyncio.sleep(0.5)
             then(service)
             await quiet(running)
+            await asyncio.sleep(60)
 
     run(play())
     return service
@@ -97,4 +102,49 @@ def test_an_answer_that_cannot_be_sent_at_once_comes_later_and_once() -> None:
         service.failures += [ChatUnavailable("the network is away")] * 2
 
     [answer] = asked(Drafts(), then=away).messages.values()
+    assert answer.contents[-1].buttons[0][0].command == "again"
+
+
+@pytest.mark.parametrize(("chat", "messages"), [("1", 1), ("g1", 2)])
+def test_an_answer_that_is_a_new_message_is_announced_by_no_other(chat: str, messages: int) -> None:
+    """Whoever waited long would be notified twice of one answer."""
+    service = asked(Drafts(), chat=chat, service_s=90.0)
+    assert len(service.messages) == messages
+
+
+def test_an_answer_takes_the_place_of_a_message_too_old_to_be_deleted() -> None:
+    """It would be tried for a day and then given up."""
+
+    def keep(service: FakeChat) -> None:
+        async def delete(ref: MessageRef) -> None:
+            raise ContentRefused(f"message {ref.message} can't be deleted for everyone")
+
+        service.delete = delete  # type: ignore[method-assign]
+
+    [answer] = asked(Drafts(), then=keep).messages.values()
+    assert answer.contents[-1].buttons[0][0].command == "again"
+
+
+def test_the_message_above_a_draft_never_says_that_the_answer_waits() -> None:
+    """After a failed attempt it would say "loading" while the answer grows below it."""
+    drafts, world = Drafts(), installation()
+    service = FakeChat(limits=replace(LIMITS, draft=drafts.show))
+
+    async def play() -> None:
+        async with bot(world, service) as running:
+            await running.dispatcher.call(service.call("/ask llama why"))
+            for attempt in ("first", "second"):
+                await until(lambda: bool(world.servers["comfy"].running))
+                for count in range(4):
+                    await _written(running, f"{attempt} try" + " it is" * count)
+                    await asyncio.sleep(1)
+                assert drafts.shown[-1].startswith(attempt)
+                [above] = service.messages.values()
+                assert above.text == "✍️ llama is writing"
+                if attempt == "first":
+                    world.servers["comfy"].die()
+            await quiet(running)
+
+    run(play())
+    [answer] = service.messages.values()
     assert answer.contents[-1].buttons[0][0].command == "again"
