@@ -18,6 +18,7 @@ from bot.commands.call.context import (
     made_by,
     offered,
     reply,
+    tells_of_jobs,
     unknown_command,
 )
 from bot.commands.call.files import used_files
@@ -153,6 +154,7 @@ class Dispatcher:
             person = await self._caller(invocation.user)
             language = person.language or language
             await self._remember_rights(invocation)
+            invocation = await self._aside(context.admission.rule, invocation)
             answer = await self._answer(context, invocation, person, language)
         except Refused as refused:
             refusal = refusal_of(refused, tuple(context.catalog.models))
@@ -189,6 +191,21 @@ class Dispatcher:
         place = f"{invocation.platform}:{invocation.places[-1]}"
         rights = access.counting(invocation.rights)
         await carried.note(invocation.user, place, rights, self._context.clock.now())
+
+    async def _aside(self, rule: Rule, invocation: Invocation) -> Invocation:
+        """Return a call of which only its caller reads the answer, where a rule wants that.
+
+        Raises `Declined` if there is no such place. What is not about jobs is answered where it
+        was asked.
+        """
+        command, album = self._by_name.get(invocation.command), invocation.album
+        if not (rule.private and invocation.group) or invocation.aside is None:
+            return invocation
+        if command is None or not tells_of_jobs(command) or (album is not None and not album.asks):
+            return invocation
+        moved = await invocation.aside(invocation)
+        self._presenter.remember_call(moved)
+        return moved
 
     def _without_alias(self, invocation: Invocation) -> Invocation:
         command = self._by_name.get(invocation.command)

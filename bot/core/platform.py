@@ -234,6 +234,12 @@ Alert = Callable[[Content], Awaitable[bool]]
 ShowForm = Callable[[Form], Awaitable[None]]
 """Shows a form to the person who made the call."""
 
+MoveAside = Callable[["Invocation"], Awaitable["Invocation"]]
+"""Moves a call in a group to where only its caller reads the answers; see `Invocation.moved`.
+
+Raises `Declined`, with what the caller can do, if the bot cannot write to them there.
+"""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Invocation:
@@ -275,6 +281,8 @@ class Invocation:
       answer is.
     - `arrival` is the call's place among those of its person in its chat, if the platform
       took it beforehand; see `CommandHandler.arrived`.
+    - `aside` moves the call out of its group. It is None where several people read every chat or
+      only the caller reads this one.
     """
 
     key: str
@@ -309,6 +317,23 @@ class Invocation:
     album: Album | None = None
     lasting: bool = False
     arrival: Arrival | None = None
+    aside: MoveAside | None = None
+
+    def moved(self, chat: str, respond: Respond) -> "Invocation":
+        """Return this call with its answers in a chat that only its caller reads.
+
+        The operator's settings for the chat that it comes from still apply.
+        """
+        return replace(
+            self,
+            chat=chat,
+            within=tuple(reversed(self.places)),
+            group=False,
+            respond=respond,
+            request=None,
+            lacks=(),
+            aside=None,
+        )
 
     @property
     def places(self) -> tuple[str, ...]:

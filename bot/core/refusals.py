@@ -101,6 +101,8 @@ class RefusalKind(Enum):
         "refused.rule_most", {"asked": str, "most": str, "unit": Phrase}, api=_NOT_ALLOWED
     )
     PRIVATE_ONLY = Row("refused.rule_private")
+    START_FIRST = Row("refused.rule_private_start", {"link": str})
+    DIRECT_CLOSED = Row("refused.rule_private_closed")
     UNWANTED_WORD = Row("refused.word", {"word": str})
     UNKNOWN_COMMAND = Row("refused.unknown_command", {"command": str, "hint": Phrase})
     ADMINS_ONLY = Row("refused.admin_only", {"command": str})

@@ -47,7 +47,7 @@ class Rule:
     `who` are people and rights, `where` the names of rooms. For `models`, `kinds` and `loras`, None
     means all. `most` bounds single requests by the names of `ModelSpec.most`. `limits` are fields
     of `PersonLimits`, which replace those of a person's role. With `spoiler`, results are hidden
-    until a reader reveals them. With `private`, only private chats show results.
+    until a reader reveals them. With `private`, nobody else sees results.
     """
 
     who: frozenset[str] = frozenset()

@@ -136,6 +136,10 @@ class FakeChat:
                 return None
             return await self.send(chat, content)
 
+        async def aside(call: Invocation) -> Invocation:
+            own = user.partition(":")[2]
+            return call.moved(own, self.call(text, chat=own, user=user).respond)
+
         given: dict[str, object] = {
             "key": f"{self.name}:{next(self._calls)}",
             "platform": self.name,
@@ -146,5 +150,6 @@ class FakeChat:
             "command": command,
             "text": rest,
             "respond": respond,
+            "aside": aside,
         }
         return Invocation(**(given | fields))  # type: ignore[arg-type]

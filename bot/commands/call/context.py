@@ -131,6 +131,11 @@ def made_by(command: Command) -> tuple[Capability, ...]:
     return models[0].able if models else ()
 
 
+def tells_of_jobs(command: Command) -> bool:
+    """Return whether a command makes, shows or changes a person's jobs."""
+    return not command.admin and (command.hidden or command.topic is not Topic.HERE)
+
+
 def _for_everyone(command: Command) -> Command:
     return replace(command, params=[each for each in command.params if not each.admin])
 

@@ -111,7 +111,8 @@ class Client(discord.AutoShardedClient):
         starts: Starts,
         lease: ChatLease,
         proxy: str | None = None,
-        away: AwayCalls | None = None,
+        aways: AwayCalls,
+        anywhere: bool = False,
     ) -> None:
         super().__init__(
             intents=discord.Intents(guilds=True, guild_messages=True, dm_messages=True),
@@ -122,7 +123,8 @@ class Client(discord.AutoShardedClient):
             proxy=proxy,
         )
         self._starts = starts
-        self._away = away
+        self._aways = aways
+        self._anywhere = anywhere
         self._lease = lease
         self._platform = platform
         self._handler = handler
@@ -136,7 +138,7 @@ class Client(discord.AutoShardedClient):
         self._forwards = Forwards()
         self._rush = Rush()
         self.tree = command_tree(
-            self, platform.name, handler, describe, self._take, anywhere=away is not None
+            self, platform.name, handler, describe, self._take, anywhere=anywhere
         )
         self.tree.error(self._on_outdated_command)
 
@@ -354,7 +356,7 @@ class Client(discord.AutoShardedClient):
         if await self._opens_options(interaction, command, values, about):
             return
         far = from_away(interaction)
-        if far and self._away is None:
+        if far and not self._anywhere:
             _log.warning("%s: ignored a call from outside its chats", self._platform.name)
             return
         self._seen.note(interaction.guild_id, {interaction.user.id: interaction.user.display_name})
@@ -365,7 +367,8 @@ class Client(discord.AutoShardedClient):
             about=about,
             seen=self._seen,
             rush=self._rush,
-            away=self._away.chat_of(interaction) if far and self._away is not None else "",
+            aways=self._aways,
+            far=far,
         )
         arrival = self._arrived(interaction.user.id, interaction.channel_id)
         self._calls.create_task(self._serve(call, command, values, arrival))

@@ -21,6 +21,7 @@ from bot.core.content import Content, Form
 from bot.core.errors import ChatError, ChatUnavailable, ContentRefused
 from bot.core.platform import Attachment, CommandHandler, Invocation, MessageRef
 from bot.platforms.discord.attachments import Downloads, attachment_of, of_reply
+from bot.platforms.discord.away import AwayCalls
 from bot.platforms.discord.channels import chat_of, lacking, rights_of_call, within
 from bot.platforms.discord.commands import FURTHER
 from bot.platforms.discord.errors import (
@@ -66,7 +67,8 @@ class InteractionReply:
         about: discord.Message | None = None,
         seen: PeopleSeen | None = None,
         rush: Rush | None = None,
-        away: str = "",
+        aways: AwayCalls,
+        far: bool = False,
     ) -> None:
         self._interaction = interaction
         self._rush = rush or Rush()
@@ -79,9 +81,12 @@ class InteractionReply:
         self._platform = platform
         self._post = post
         self._button = interaction.type is discord.InteractionType.component
-        self._away = bool(away)  # only the caller can read the answers
-        self._group = interaction.guild_id is not None and not away
-        self._chat = away or chat_of(interaction.channel_id or 0, group=self._group)
+        self._aways = aways
+        self._far = far  # the bot is no member of the chat
+        self._away = far  # only the caller can read the answers
+        self._group = interaction.guild_id is not None and not far
+        here = interaction.channel_id or 0
+        self._chat = aways.chat_of(interaction) if far else chat_of(here, group=self._group)
         self._lock = asyncio.Lock()
         self._answered = asyncio.Event()
         self._acknowledged = False
@@ -146,10 +151,10 @@ class InteractionReply:
                 *self._about_files(downloads),
             ),
             language=interaction.locale.value,
-            rights=frozenset() if self._away else rights_of_call(interaction),
+            rights=frozenset() if self._far else rights_of_call(interaction),
             within=within(
                 interaction.channel,
-                None if self._away else interaction.guild_id,
+                None if self._far else interaction.guild_id,
                 interaction.user.id,
             ),
             replied_to=self._source(),
@@ -159,9 +164,17 @@ class InteractionReply:
             show_form=None if self._form else self.show_form,
             form=self._form,
             comes_again=False,
-            lacks=() if self._away else lacking(interaction),
+            lacks=() if self._far else lacking(interaction),
             in_time=self.in_time,
+            aside=self._aside if self._group else None,
         )
+
+    async def _aside(self, call: Invocation) -> Invocation:
+        """Answer to the caller alone from now on."""
+        async with self._lock:
+            self._away, self._group = True, False
+            self._chat = self._aways.chat_of(self._interaction)
+        return call.moved(self._chat, self.respond)
 
     def _readable(self, text: str) -> str:
         """Return a text with names in place of ids."""

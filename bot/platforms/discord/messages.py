@@ -5,6 +5,7 @@ They are ignored, except for a mention of the bot's role: Discord gives each bot
 name, and people pick it from the list by mistake.
 """
 
+import logging
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +14,9 @@ import discord
 
 from bot.core.addressing import asks_nothing, without_name
 from bot.core.content import Content
+from bot.core.errors import ChatError, ChatGone
 from bot.core.platform import Attachment, ChatPlatform, ForwardedText, Invocation, MessageRef
+from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.platforms.discord.attachments import (
     Downloads,
     attachments_of,
@@ -25,6 +28,9 @@ from bot.platforms.discord.channels import chat_of, rights_of_author, within
 from bot.platforms.discord.forwards import said_in
 from bot.platforms.discord.names import PeopleSeen, names_here, people_of
 from bot.platforms.discord.text.mentions import Named, nobody, readable
+from bot.texts.catalogue import language_of, say
+
+_log = logging.getLogger(__name__)
 
 _PERSONS = {discord.MessageType.default, discord.MessageType.reply}
 _PERSON = re.compile(r"\s*<@[!&]?[0-9]+>")
@@ -76,7 +82,29 @@ class DiscordMessageCall:
             quoted_by=replied.author.display_name if replied is not None and not ours else "",
             forwarded=tuple(self._forwarded()),
             to_words=self._is_only_a_reply(),
+            aside=self._aside,
         )
+
+    async def _aside(self, call: Invocation) -> Invocation:
+        """Return a call moved to the author's direct messages. Raises `Declined`.
+
+        A first message there tells whether they take any.
+        """
+        here, platform = self.message.jump_url, self.platform
+        text = say(language_of(call.language), "result.comes_here", place=here)
+        try:
+            if platform.limits.direct is None:
+                raise ChatGone("there are no direct messages")
+            chat = await platform.limits.direct(call.user)
+            await platform.send(chat, Content(body=text), nonce=f"{call.key}:aside")
+        except ChatError as error:
+            _log.info("call %s: its author takes no direct messages: %s", call.key, error)
+            raise Declined(Refusal(RefusalKind.DIRECT_CLOSED)) from None
+
+        async def respond(content: Content, private: bool) -> MessageRef:  # noqa: ARG001
+            return await platform.send(chat, content, nonce=call.key)
+
+        return call.moved(chat, respond)
 
     async def respond(self, content: Content, private: bool) -> MessageRef:  # noqa: ARG002
         """Answer with a reply.

@@ -154,7 +154,8 @@ class Discord:
         self._lease = lease
         self._proxy = proxies.to(DISCORD_URL)
         self._client: Client | None = None
-        self._away = AwayCalls() if anywhere else None
+        self._aways = AwayCalls()
+        self._anywhere = anywhere
         self.limits = replace(Discord.limits, upload_in=self._upload_in, direct=self._direct)
 
     # ------------------------------------------------------------ incoming
@@ -209,7 +210,8 @@ class Discord:
             starts=self._starts,
             lease=self._lease,
             proxy=self._proxy,
-            away=self._away,
+            aways=self._aways,
+            anywhere=self._anywhere,
         )
         async with client:
             self._client = client
@@ -338,7 +340,7 @@ class Discord:
 
     def _answers_to(self, chat: str) -> discord.Webhook:
         """Return what answers a call. Raises `MessageGone` if it is too late for that."""
-        webhook = self._away.answers_to(chat) if self._away is not None else None
+        webhook = self._aways.answers_to(chat)
         if webhook is None:
             raise MessageGone("the call can be answered no longer")
         return webhook

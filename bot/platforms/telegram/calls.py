@@ -11,11 +11,13 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from telegram import Bot, CallbackQuery, Chat, Message, MessageEntity, Update
+from telegram.constants import ChatAction
 
 from bot.core.addressing import asks_nothing
 from bot.core.content import Content, utf16_length
-from bot.core.errors import ChatError, ChatGone
+from bot.core.errors import ChatError, ChatGone, ContentRefused
 from bot.core.platform import Album, Attachment, ForwardedText, Invocation, MessageRef
+from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.platforms.telegram.acts import HandledAlbums, in_order, joined, may_be_cut
 from bot.platforms.telegram.attachments import attachment_of, attachments_of
 from bot.platforms.telegram.commands import TypedCommand, typed
@@ -121,6 +123,26 @@ class CallReader:
         if command.command == "start":  # possibly with a parameter from a link "t.me/bot?start=x"
             return _HELP
         return typed(_reader(command)(words.text, words.entities), words.entities)
+
+    async def aside(self, call: Invocation) -> Invocation:
+        """Return a call moved to its caller's private chat. Raises `Declined`."""
+        chat = call.user.partition(":")[2]
+        if not chat.isdecimal():  # who writes in the name of a group has none
+            raise Declined(Refusal(RefusalKind.PRIVATE_ONLY))
+        try:
+            with chat_errors():
+                await self.bot.send_chat_action(int(chat), ChatAction.TYPING)
+        except (ChatGone, ContentRefused) as error:
+            _log.info("call %s: its caller has not started the bot: %s", call.key, error)
+            link = f"https://t.me/{self.bot.username}"
+            raise Declined(Refusal(RefusalKind.START_FIRST, link=link)) from None
+        except ChatError as error:
+            _log.info("call %s: cannot tell whether its caller can be told: %s", call.key, error)
+
+        async def respond(content: Content, private: bool) -> MessageRef:  # noqa: ARG001
+            return await self.post(chat, content, None)
+
+        return call.moved(chat, respond)
 
     def _said(self, read: Reader) -> Callable[[Message], str]:
         """Return a reader that leaves out the bot's name."""
@@ -233,6 +255,7 @@ class MessageCall:
             forwarded=tuple(self._forwarded()),
             to_words=ours and self._is_only_a_reply(),
             may_be_cut=self._may_be_cut(),
+            aside=self.reception.aside,
         )
 
     def caller(self) -> tuple[int | None, bool]:
@@ -315,6 +338,7 @@ class ButtonCall:
             replied_to=source,
             button=True,
             alert=self.alert,
+            aside=self._reception.aside,
         )
 
     def caller(self) -> tuple[int | None, bool]:
