@@ -94,9 +94,7 @@ class Dispatcher:
         """Create it. Calls are carried out only while the `lease` is held."""
         self.commands: Sequence[Command] = context.commands
         self._by_name: Mapping[str, Command] = {
-            name: each
-            for each in context.commands
-            for name in (each.name, *each.aliases, *names_of(each.name))
+            name: each for each in context.commands for name in names_of(each)
         }
         self._typed = frozenset(n for n, each in self._by_name.items() if not each.hidden)
         self._context = context

@@ -13,6 +13,7 @@ from functools import lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
+from bot.core.command import Command
 from bot.core.content import Body, CommandText, Markdown, Moment, Part, Period, ProgressBar, Strong
 from queueing.core.constructors import altering
 from queueing.core.jobs import Job
@@ -93,11 +94,11 @@ def word(language: str, key: str, **values: str | float) -> str:
     return plain(say(language, key, **values)) if values else _word(language, key)
 
 
-def names_of(command: str) -> Sequence[str]:
-    """Return a command's names in all languages; menus show them where a chat can."""
-    key = f"called.{command}"
-    names = (each.get(key, command) for each in CATALOGUES.values())
-    return [name for name in dict.fromkeys(names) if name != command]
+def names_of(command: Command) -> Sequence[str]:
+    """Return all names that people may type for a command, in every language, its own first."""
+    key = f"called.{command.name}"
+    translated = (each.get(key, command.name) for each in CATALOGUES.values())
+    return tuple(dict.fromkeys((command.name, *command.aliases, *translated)))
 
 
 @lru_cache(maxsize=4096)  # as above

@@ -71,7 +71,7 @@ async def _post(_chat: str, _content: Content, _reply: MessageRef | None) -> Mes
 def _reception() -> CallReader:
     bot = Bot("1:x")
     bot._bot_user = User(id=1, first_name="Usher", is_bot=True, username="usher_bot")
-    return CallReader(platform="telegram", bot=bot, known=frozenset({"image"}), post=_post)
+    return CallReader(platform="telegram", bot=bot, known={"image": "image"}, post=_post)
 
 
 RECEPTION = _reception()

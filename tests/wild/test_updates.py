@@ -37,7 +37,9 @@ def reader(*, reads_all: bool = False) -> CallReader:
         username="usher_bot",
         can_read_all_group_messages=reads_all,
     )
-    return CallReader(platform="telegram", bot=bot, known=frozenset({"ask", "image"}), post=post)
+    return CallReader(
+        platform="telegram", bot=bot, known={"ask": "ask", "image": "image"}, post=post
+    )
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)

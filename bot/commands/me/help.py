@@ -18,7 +18,7 @@ from bot.commands.call.parser import options, usage
 from bot.core.answers import Answer
 from bot.core.command import Command, Param, ParamKind, Topic
 from bot.core.content import Body, CommandText, Strong
-from bot.texts.catalogue import join, word
+from bot.texts.catalogue import join, names_of, word
 
 _ADMIN = "admin"
 
@@ -84,7 +84,7 @@ def _command(call: Call, command: Command) -> Body:
 
 
 def _one(call: Call, shown: Sequence[Command], name: str) -> Body:
-    command = next((each for each in shown if name in {each.name, *each.aliases}), None)
+    command = next((each for each in shown if name in names_of(each)), None)
     if command is None:
         raise unknown_command(name, shown)
     body = _command(call, command)

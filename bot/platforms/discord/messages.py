@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 _PERSONS = {discord.MessageType.default, discord.MessageType.reply}
 _PERSON = re.compile(r"\s*<@[!&]?[0-9]+>")
-_COMMAND = re.compile(r"/([a-z][a-z-]*)(?=\s|$)", re.IGNORECASE | re.ASCII)
+_COMMAND = re.compile(r"/([^\W\d_](?:-?[^\W\d_])*)(?=\s|$)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,7 +7,7 @@ texts. Does not know what commands do.
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from telegram import Bot, CallbackQuery, Chat, Message, MessageEntity, Update
@@ -31,6 +31,7 @@ from queueing.core.concurrency import timeout
 CONFIRM_AFTER_S = 0.7  # how long a pressed button may spin before it is confirmed without an answer
 GENERAL_TOPIC = 1  # a forum's first topic; Telegram refuses its id when sending
 
+_START = "start"
 _NOTHING = TypedCommand(command="ask", addressee=None, text="")
 _HELP = TypedCommand(command="help", addressee=None, text="")
 
@@ -53,11 +54,11 @@ def place_of(chat: str) -> tuple[int, int | None]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CallReader:
-    """Turns updates into calls. `known` are the names of the bot's commands."""
+    """Turns updates into calls. `known` has the bot's commands by each name people may type."""
 
     platform: str
     bot: Bot
-    known: frozenset[str]
+    known: Mapping[str, str]
     post: Post
     albums: HandledAlbums = field(default_factory=HandledAlbums)
 
@@ -115,14 +116,19 @@ class CallReader:
     def _command_of(self, message: Message) -> TypedCommand | None:
         """Return the command of a message, or None if it is not for the bot."""
         words = heard(message, self.bot.bot)
-        command = typed(words.text, words.entities)
+        command = self._typed(words.text, words.entities)
         if command is None:
             return self._question(message, words)
         if not self._is_addressed(command, message.chat, named=words.named):
             return None
-        if command.command == "start":  # possibly with a parameter from a link "t.me/bot?start=x"
+        if command.command == _START:  # possibly with a parameter from a link "t.me/bot?start=x"
             return _HELP
-        return typed(_reader(command)(words.text, words.entities), words.entities)
+        return self._typed(_reader(command)(words.text, words.entities), words.entities)
+
+    def _typed(self, text: str, entities: Sequence[MessageEntity]) -> TypedCommand | None:
+        """Return the command at the start of a text, by its own name if it is one of the bot's."""
+        found = typed(text, entities)
+        return found and replace(found, command=self.known.get(found.command, found.command))
 
     async def aside(self, call: Invocation) -> Invocation:
         """Return a call moved to its caller's private chat. Raises `Declined`."""
@@ -177,7 +183,8 @@ class CallReader:
     def _is_addressed(self, command: TypedCommand, chat: Chat, *, named: bool) -> bool:
         if command.addressee is not None:
             return command.addressee == (self.bot.username or "").lower()
-        return named or is_private(chat) or command.command in self.known
+        ours = command.command == _START or command.command in self.known
+        return named or is_private(chat) or ours
 
     def is_ours(self, message: Message | None) -> bool:
         """Return whether the bot wrote a message.

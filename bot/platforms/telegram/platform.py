@@ -6,10 +6,9 @@ Never retries a send, because Telegram cannot detect duplicates. Never uses a pa
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from itertools import chain
 
 from telegram import Bot, BotCommandScopeChat, Update
 from telegram.error import InvalidToken, TelegramError
@@ -17,7 +16,7 @@ from telegram.error import InvalidToken, TelegramError
 from backends.common.proxies import NO_PROXIES, Proxies
 from bot.config.chats import TELEGRAM_URL
 from bot.core.arrivals import Arrival
-from bot.core.command import Command, Topic
+from bot.core.command import Topic
 from bot.core.content import Content
 from bot.core.errors import ChatRefused, ChatUnavailable, MessageGone
 from bot.core.platform import (
@@ -41,6 +40,7 @@ from bot.platforms.telegram.messages import Destination, draft, post, show
 from bot.platforms.telegram.reactions import Reactions
 from bot.platforms.telegram.renderer import CAPTION_MOST, TEXT_MOST, measured
 from bot.platforms.telegram.updates import Request, Updates, UpdatesRequest, pauses_s
+from bot.texts.catalogue import names_of
 from queueing.core.concurrency import TaskGroup
 
 ASK_EVERY_S = 1.0
@@ -215,10 +215,10 @@ class Telegram:
         reception = CallReader(
             platform=self.name,
             bot=bot,
-            known=frozenset({"start", *_names(handler.commands)}),
+            known={name: each.name for each in handler.commands for name in names_of(each)},
             post=self._reply,
         )
-        asking = _names(each for each in handler.commands if each.topic is Topic.MAKE)
+        asking = (each.name for each in handler.commands if each.topic is Topic.MAKE)
         reactions = Reactions(bot, frozenset(asking))
         tasks = TaskGroup()
 
@@ -402,10 +402,6 @@ class Telegram:
         if self._bot is None:
             raise ChatUnavailable("not connected to Telegram")
         return self._bot
-
-
-def _names(commands: Iterable[Command]) -> Iterator[str]:
-    return chain.from_iterable((each.name, *each.aliases) for each in commands)
 
 
 def _refusal() -> ChatRefused:

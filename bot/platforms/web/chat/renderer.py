@@ -36,7 +36,7 @@ from bot.platforms.web.chat.chat_log import (
 from queueing.core.requests import File
 
 _FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "AVIF")  # formats that browsers show inline
-_COMMAND = re.compile(r"/([A-Za-z][\w-]*)(=|(?=\s|$))", re.ASCII)
+_COMMAND = re.compile(r"/([^\W\d_][\w-]*)(=|(?=\s|$))")
 
 
 def split_command(line: str) -> tuple[str, str]:
