@@ -7,7 +7,7 @@ from backends.comfyui.backend import ComfyUI
 from backends.demo.backend import Demo
 from backends.images.backend import IMAGE_FLAVOURS, Images
 from backends.openai.backend import OpenAI
-from backends.openai.flavours.known import FLAVOURS
+from backends.openai.flavours.server import FLAVOURS
 from backends.openai.lmstudio import LMStudio
 from queueing.core.errors import BadModel
 from queueing.core.ports import Backend

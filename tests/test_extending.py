@@ -4,7 +4,7 @@ import tomllib
 from pathlib import Path
 
 from backends.images.backend import IMAGE_FLAVOURS
-from backends.openai.flavours.known import FLAVOURS
+from backends.openai.flavours.server import FLAVOURS
 from backends.registry import KINDS
 from bot.platforms.registry import PLATFORMS
 from tests.contracts.backend.test_backend import HARNESSES

@@ -16,11 +16,10 @@ from pydantic import JsonValue
 
 from backends.comfyui.answers import Ended, ServerPrompt, Stage
 from backends.comfyui.attempts import Attempts
-from backends.comfyui.choices import with_choices
+from backends.comfyui.choices import lora_files, with_choices, with_lora_files
 from backends.comfyui.discovery import Discovery
 from backends.comfyui.errors import MISCONFIGURED, answered, emptied, raise_if_failed
 from backends.comfyui.files import as_clear, collected, stand_in, uploaded
-from backends.comfyui.lora_files import lora_files, with_lora_files
 from backends.comfyui.model_templates import (
     Templates,
     read_templates,
@@ -38,7 +37,7 @@ from backends.comfyui.workflow.graph.node_types import (
     limits_in,
 )
 from backends.comfyui.workflow.graph.nodes import Asked, Graph, places
-from backends.comfyui.workflow.offered_names import as_offered
+from backends.comfyui.workflow.offered_nodes import as_offered
 from backends.comfyui.workflow.rendering import TINY, fill, warm_up
 from backends.comfyui.workflow.template import Template
 from backends.common.http import Http

@@ -7,10 +7,12 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import TypeGuard
+
+from pydantic import JsonValue
 
 from backends.comfyui.workflow.graph.analysis import unscaled
-from backends.comfyui.workflow.graph.nodes import Asked, Graph, words_in
-from backends.comfyui.workflow.graph.seeds import fixed_seeds
+from backends.comfyui.workflow.graph.nodes import Asked, Graph, link_of, words_in
 from backends.comfyui.workflow.reading import parse_workflow
 from backends.comfyui.workflow.template import Template, prepare, saved_part, taken
 from backends.common.model_names import comparable
@@ -182,3 +184,34 @@ def _check_capabilities(where: str, model: ModelSpec, templates: Templates) -> N
     for able in sorted(model.capabilities - templates.abilities):
         setting, why = _LACKS.get(able, ("workflow", "it makes something else"))
         raise BadModel(f"{where}.{setting}: {why}, so the model cannot do {able}")
+
+
+_SEEDS = ("seed", "noise_seed")
+_NUMBERS = (*_SEEDS, "value", "int", "number", "Number")
+"""The inputs of nodes that pass a number on to a sampler."""
+
+
+def fixed_seeds(nodes: Graph) -> Mapping[str, int]:
+    """Return the seeds that a graph sets, by the node that has them.
+
+    A negative number stands for a random seed, and a sampler that adds no noise uses none.
+    """
+    found: dict[str, int] = {}
+    for key, node in nodes.items():
+        if node.inputs.get("add_noise") != "disable":
+            for name in _SEEDS:
+                found |= _held(nodes, key, node.inputs.get(name))
+    return found
+
+
+def _held(nodes: Graph, key: str, value: JsonValue) -> dict[str, int]:
+    link = link_of(value)
+    if link is None:
+        return {key: value} if _is_seed(value) else {}
+    inputs = nodes[link[0]].inputs
+    numbers = [number for name in _NUMBERS if _is_seed(number := inputs.get(name))]
+    return {link[0]: numbers[0]} if numbers else {}
+
+
+def _is_seed(value: JsonValue) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

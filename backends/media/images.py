@@ -1,15 +1,18 @@
 """Decodes untrusted images within limits and encodes them again for servers.
 
-Everything here is blocking Pillow work: call it in a thread.
+Blocking Pillow work: call it in a thread. Only `as_common`, for rarer formats, is a coroutine: it
+leaves the work to a separate confined process.
 """
 
 import io
 from collections.abc import Callable
+from enum import StrEnum
 from typing import TypeVar
 
 from PIL import Image, ImageOps
 
-from backends.common.file_types import SENT, is_image
+from backends.common.file_types import SENT, is_image, mime_of
+from backends.media.helper.image_conversion import HUGE, RAW
 from backends.media.helper.pixels import (
     MAX_PIXELS,
     as_png,
@@ -17,9 +20,44 @@ from backends.media.helper.pixels import (
     in_srgb,
     on_white,
 )
+from backends.media.helper.process import MediaError, ask
+from backends.media.helper.protocol import MediaTask, Order
 from backends.media.image_metadata import blanked
 from queueing.core.errors import ProblemKind, Rejected, problem
 from queueing.core.requests import File
+
+_WALL_S = 60.0
+
+
+class ImageFault(StrEnum):
+    """Why an image cannot be converted."""
+
+    UNREADABLE = "unreadable"  # damaged, or took too long
+    HUGE = HUGE
+    RAW = RAW  # a camera's file
+
+
+class ImageError(Exception):
+    """An image that cannot be converted; `fault` says why, and the text is for the operator."""
+
+    def __init__(self, fault: ImageFault, text: str) -> None:
+        super().__init__(text)
+        self.fault = fault
+
+
+async def as_common(data: bytes) -> bytes:
+    """Return the first frame of an AVIF, BMP, GIF or TIFF as a PNG or JPEG without metadata.
+
+    Raises `ImageError`.
+    """
+    order = Order(task=MediaTask.IMAGE, mime=mime_of(data), size=len(data))
+    try:
+        _, made = await ask(order, data, wall_s=_WALL_S)
+    except MediaError as error:
+        fault = ImageFault(error.fault) if error.fault else ImageFault.UNREADABLE
+        raise ImageError(fault, str(error)) from error
+    return made
+
 
 T = TypeVar("T")
 

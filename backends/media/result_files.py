@@ -11,7 +11,7 @@ from backends.common.file_types import is_image, is_sound, is_text, is_video, mi
 from backends.media import videos
 from backends.media.helper.pixels import MAX_PIXELS
 from backends.media.image_metadata import blanked, without_metadata
-from backends.media.rare_images import ImageError, as_common
+from backends.media.images import ImageError, as_common
 
 # Possessive, so that matching stays fast; attributes may contain ">".
 _TAG = re.compile(rb"""<(?:[^"'>]++|"[^"]*+"|'[^']*+')*+>""")

@@ -40,8 +40,7 @@ from backends.openai.flavours.flavour import (
     honoured,
     lacks,
 )
-from backends.openai.flavours.known import FLAVOURS
-from backends.openai.flavours.server import TextServer, estimated_mb, taken_mb
+from backends.openai.flavours.server import FLAVOURS, TextServer, estimated_mb, taken_mb
 from queueing.core.catalog import meant_or_all
 from queueing.core.errors import (
     BadModel,

@@ -33,7 +33,7 @@ from backends.common.http_replies import ErrorInAnswer
 from backends.openai.backend import OpenAI
 from backends.openai.chat.answer_reader import AnswerReader
 from backends.openai.flavours.errors import RULES, classify
-from backends.openai.flavours.known import FLAVOURS
+from backends.openai.flavours.server import FLAVOURS
 from backends.openai.lmstudio import LMStudio
 from bot.commands.call.parser import clean
 from queueing.core.catalog import Catalog

@@ -25,8 +25,7 @@ from typing import Any
 import pynvml
 import pytest
 
-from backends.hardware.driver_faults import UNIFIED
-from backends.hardware.gpu_memory import MB, GpuMemory, NvmlProbe
+from backends.hardware.gpu_memory import MB, UNIFIED, GpuMemory, NvmlProbe
 from backends.hardware.gpu_sizes import seen_by_server
 from bot.cli.init import files
 from bot.cli.init.hosts import OwnMemory, amd_gpus, gpus, hosts, why_silent

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from backends.comfyui.workflow.offered_names import as_offered
+from backends.comfyui.workflow.offered_nodes import as_offered
 from backends.comfyui.workflow.reading import parse_workflow
 from backends.comfyui.workflow.template import Template, prepare
 from queueing.core.errors import BadModel

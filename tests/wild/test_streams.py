@@ -21,8 +21,8 @@ from backends.common.http_replies import AnswerLines
 from backends.openai.backend import OpenAI
 from backends.openai.chat.completion import CompletionCall, stream_answer
 from backends.openai.flavours.flavour import Flavour
-from backends.openai.flavours.known import FLAVOURS
 from backends.openai.flavours.lmstudio import LMStudio3, LMStudio4
+from backends.openai.flavours.server import FLAVOURS
 from queueing.core.errors import BackendError, Unavailable, problem_of
 from queueing.core.requests import Output
 from queueing.core.specs import Timeouts

@@ -1,10 +1,36 @@
-"""A text server with its models, and what is known of their contexts and memory."""
+"""A text or speech server: the flavours it may have, its models, their contexts and memory."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from backends.common.http import Http
 from backends.common.model_server import ModelList, ModelServer, plain
 from backends.openai.flavours.flavour import Flavour, Served
+from backends.openai.flavours.llamacpp import LlamaCpp, LlamaCppPython, LlamaCppRouter, LlamaSwap
+from backends.openai.flavours.localai import LocalAiServer
+from backends.openai.flavours.ollama import Ollama
+from backends.openai.flavours.speech_servers import Kokoro, Speaches, WhisperCpp
+from backends.openai.flavours.vllm import VLlm
+
+FLAVOURS: Mapping[str, type[Flavour]] = {
+    flavour.name: flavour
+    for flavour in (
+        LlamaSwap,
+        LocalAiServer,  # also answers like Ollama and vLLM
+        Ollama,
+        LlamaCppRouter,
+        LlamaCpp,
+        VLlm,
+        Speaches,
+        Kokoro,
+        LlamaCppPython,
+        WhisperCpp,
+        Flavour,
+    )
+}
+"""By the name in the option `flavour`, in detection order. A server that also answers the calls of
+other flavours comes before them. `Flavour` comes last.
+"""
+
 
 WEIGHTS_TO_VRAM = (
     1.2  # memory of a copy relative to its weights, including context and working memory

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from backends.common.proxies import of_environment
-from backends.hardware.driver_faults import UNIFIED
-from backends.hardware.gpu_memory import AMD
+from backends.hardware.gpu_memory import AMD, UNIFIED
 from bot.app import logs, process
 from bot.cli.init import (
     chats as tokens,

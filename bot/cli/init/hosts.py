@@ -9,8 +9,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from backends.hardware.amd_gpus import sizes_mb
-from backends.hardware.driver_faults import NO_DRIVER, NO_SUCH_GPU
-from backends.hardware.gpu_memory import SYSTEM, NvmlProbe
+from backends.hardware.gpu_memory import NO_DRIVER, NO_SUCH_GPU, SYSTEM, NvmlProbe
 from backends.hardware.gpu_sizes import gpu_of_size
 from bot.cli.init.scan import HERE, FoundServer
 from bot.cli.init.terminal import Terminal, ask_for

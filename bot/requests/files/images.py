@@ -16,7 +16,7 @@ from backends.common.file_types import CONVERTED, SENT, is_sound, is_video, mime
 from backends.media import videos
 from backends.media.helper.pixels import in_eight_bits, is_clear, on_white
 from backends.media.image_metadata import without_metadata
-from backends.media.rare_images import ImageError, ImageFault, as_common
+from backends.media.images import ImageError, ImageFault, as_common
 from bot.core.refusals import Declined, Refusal, RefusalKind
 from queueing.core.requests import File
 

@@ -6,8 +6,8 @@ import pytest
 
 from backends.openai.chat.passthrough import as_completion, path_of, prompt_body
 from backends.openai.flavours.flavour import Flavour
-from backends.openai.flavours.known import FLAVOURS
 from backends.openai.flavours.lmstudio import LMStudio3, LMStudio4
+from backends.openai.flavours.server import FLAVOURS
 from queueing.core.errors import ProblemKind, Rejected
 from queueing.core.requests import PassedOn
 

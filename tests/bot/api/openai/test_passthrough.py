@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from backends.openai.chat.passthrough import BESIDE, DECISIVE
-from backends.openai.flavours.known import FLAVOURS
+from backends.openai.flavours.server import FLAVOURS
 from bot.api.openai.chat import ChatCompletions
 from bot.api.openai.response_request import Responses
 from bot.api.openai.sampling import Sampling

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.hardware.driver_faults import UNIFIED
-from backends.hardware.gpu_memory import SYSTEM
+from backends.hardware.gpu_memory import SYSTEM, UNIFIED
 from bot.app import process
 from bot.cli import check
 from bot.cli import main as cli
