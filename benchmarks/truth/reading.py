@@ -13,8 +13,7 @@ from enum import StrEnum
 from bot.core.content import Body, Moment, Period
 from bot.texts.catalogue import plain
 from queueing.core.jobs import JobState
-from queueing.core.reasons import is_open_ended
-from queueing.core.snapshot import WaitCause
+from queueing.core.snapshot import WaitCause, is_open_ended
 from queueing.core.status import Standing
 
 _WAITS = re.compile("[⏳📦]")

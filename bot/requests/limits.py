@@ -26,8 +26,8 @@ from queueing.core.errors import LimitReached, Problem, ProblemKind, QueueError
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import LATER, Job, JobEvent, NewJob, SubmitLimits, is_bulk
 from queueing.core.ports import Clock
-from queueing.core.reasons import is_open_ended
 from queueing.core.requests import Capability, File, Request, TextToImage, TextToVideo
+from queueing.core.snapshot import is_open_ended
 from queueing.core.specs import ModelSpec, is_far_above, pixels, usual_pixels, work
 
 log = sparing(logging.getLogger(__name__))

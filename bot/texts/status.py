@@ -12,7 +12,6 @@ from bot.texts.refusals import told
 from bot.texts.results import UNKNOWN, Abilities, Measures
 from queueing.core.errors import Problem
 from queueing.core.jobs import Job, JobState
-from queueing.core.reasons import is_open_ended
 from queueing.core.requests import (
     File,
     Generation,
@@ -22,7 +21,7 @@ from queueing.core.requests import (
     SpeechToText,
     TextToSpeech,
 )
-from queueing.core.snapshot import Reason, WaitCause
+from queueing.core.snapshot import Reason, WaitCause, is_open_ended
 from queueing.core.status import Estimate, Standing
 
 CURSOR = " ▌"

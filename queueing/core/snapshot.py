@@ -73,6 +73,24 @@ class Reason:
     until: float | None = None
 
 
+_OPEN_ENDED = frozenset(
+    {
+        WaitCause.PAUSED,
+        WaitCause.OFFLINE,
+        WaitCause.KEY,
+        WaitCause.NO_ROOM,
+        WaitCause.PINNED,
+        WaitCause.KEPT,
+        WaitCause.YIELDING,
+    }
+)
+
+
+def is_open_ended(reason: Reason | None) -> bool:
+    """Return whether the wait depends on people, so that no time can be estimated."""
+    return reason is not None and reason.why in _OPEN_ENDED
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Copy:
     """A copy of a model in (or on its way into or out of) a backend's memory.

@@ -1,11 +1,12 @@
 """Tracks which queues a scheduler step changes, publishes them and logs why they wait."""
 
 import logging
+import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import datetime
 
 from queueing.core.events import JobChanged, QueuesMoved
 from queueing.core.jobs import Job, JobEvent
-from queueing.core.reasons import code
 from queueing.core.snapshot import Plan, Reason, Snapshot, WaitCause
 from queueing.engine.event_bus import EventBus
 from queueing.engine.fair.fair_queues import FairQueues
@@ -181,3 +182,21 @@ def _has_jobs_in_other_lanes(job: Job, snapshot: Snapshot | None) -> bool:
 def _identity(reason: Reason | None) -> _Gist | None:
     """Return the parts of a reason that identify it. Its times are left out: they only advance."""
     return None if reason is None else (reason.why, reason.host, reason.other)
+
+
+def code(reason: Reason) -> str:
+    """Return the reason for the log, such as `room-busy host=gpu-1 other=sdxl`.
+
+    The cause comes first, then each known field; the log's "queue" field names the model. Times
+    carry this machine's UTC offset, because logs are read elsewhere.
+    """
+    fields = {"host": reason.host, "backend": reason.backend, "other": reason.other}
+    fields |= {"since": _clock(reason.since), "until": _clock(reason.until)}
+    known = [f"{name}={shlex.quote(value)}" for name, value in fields.items() if value]
+    return " ".join((reason.why, *known))
+
+
+def _clock(moment: float | None) -> str | None:
+    if not moment:
+        return None
+    return datetime.fromtimestamp(moment).astimezone().strftime("%Y-%m-%dT%H:%M:%S%z")

@@ -30,8 +30,14 @@ from queueing.core.ports import Clock
 from queueing.core.requests import Progress
 from queueing.core.snapshot import Start
 from queueing.core.specs import ModelSpec, is_far_above
-from queueing.engine.attempt_sender import Attempted, AttemptSender, Lost
-from queueing.engine.attempt_watch import NeverBegan, ProgressEstimate, watched
+from queueing.engine.attempt_sender import (
+    Attempted,
+    AttemptSender,
+    Lost,
+    NeverBegan,
+    ProgressEstimate,
+    watched,
+)
 from queueing.engine.event_bus import EventBus
 from queueing.engine.fleet.fleet import Fleet
 from queueing.engine.fleet.learned_times import LearnedTimes

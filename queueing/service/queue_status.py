@@ -7,8 +7,7 @@ from math import inf
 
 from queueing.core.jobs import LATER, Job, JobState, StartOrder
 from queueing.core.ports import Clock
-from queueing.core.reasons import is_open_ended
-from queueing.core.snapshot import Reason, Residency, WaitCause
+from queueing.core.snapshot import Reason, Residency, WaitCause, is_open_ended
 from queueing.core.specs import ModelSpec
 from queueing.core.status import (
     BackendStatus,

@@ -13,8 +13,15 @@ from queueing.core.ports import Clock
 from queueing.core.snapshot import QueueHead, Rules
 from queueing.core.status import QuarterUse
 from queueing.engine.fair.fair_order import Claim, fair_order
-from queueing.engine.fair.newcomers import FairTurns, NewcomerEstimate, turns_of
-from queueing.engine.fair.usage import FairDelays, QueueKey, RecentUsage, person_of
+from queueing.engine.fair.usage import (
+    FairDelays,
+    FairTurns,
+    NewcomerEstimate,
+    QueueKey,
+    RecentUsage,
+    person_of,
+    turns_of,
+)
 from queueing.engine.fleet.fleet import Fleet
 from queueing.engine.fleet.learned_times import LearnedTimes
 from queueing.forecast.arrivals import Newcomers

@@ -5,28 +5,31 @@ rows, and `PositionIndex` keeps the positions.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import cycle, islice
 
 from queueing.core.errors import NotAccepting, StaleJob
 from queueing.core.events import JobChanged
 from queueing.core.jobs import Job, JobEvent, NewJob, StartOrder, SubmitLimits
 from queueing.core.requests import File, Output, Request
 from queueing.core.snapshot import QueueHead
+from queueing.store.jobs import queries
 from queueing.store.jobs.fleet_records import FleetRecords
 from queueing.store.jobs.job_reader import StoredJobReader
 from queueing.store.jobs.job_writer import Change, JobWriter, Replacement, Submission, load_places
 from queueing.store.jobs.positions import PositionIndex
 from queueing.store.jobs.queue_heads import QueueHeads, turns
-from queueing.store.jobs.retention import StoredUpkeep
 from queueing.store.jobs.rows import changed
 from queueing.store.sql.batcher import ChangeKind, Item, Result
 from queueing.store.sql.database import Connection, Database, DatabaseAway, DiskFull
 
 _LOOKS = 3  # a queue may change during a read; a slightly outdated view is good enough
+_MB = 1024 * 1024
+_LOOKED_AT_ONCE = 200
 
 
-class JobStore(StoredJobReader, FleetRecords, StoredUpkeep):
+class JobStore(StoredJobReader, FleetRecords):
     """The durable record of all jobs of a database. Create only one per database.
 
     Every method returns once its change is durable. All methods may be called concurrently and
@@ -193,6 +196,39 @@ class JobStore(StoredJobReader, FleetRecords, StoredUpkeep):
         places = self._places or await self._load()
         return turns(places, self._heads, job_ids, begun)
 
+    # ------------------------------------------------------------ deletion
+
+    async def purge(self, before: float, *, keep_mb: int | None = None) -> int:
+        """Delete acknowledged jobs that ended before `before`, with their files.
+
+        With `keep_mb`, also deletes the oldest outputs and inputs beyond that total size. Deleted
+        data is overwritten. Returns the number of jobs deleted.
+        """
+        deleted = dropped = 0
+        while some := await self._database.write(
+            lambda connection: _purge_some(connection, before)
+        ):
+            deleted += some
+        if keep_mb is not None:
+            while some := await self._database.write(lambda c: _drop_some_bytes(c, keep_mb)):
+                dropped += some
+        if deleted or dropped:
+            await self._database.write_and_scrub(lambda _connection: None)
+        return deleted
+
+    async def erase(self, job_ids: Sequence[int]) -> int:
+        """Delete those of the given jobs that have ended, with their files.
+
+        Ended jobs whose `parent` is one of them are deleted too, but not counted. The data is
+        overwritten in the store's files before this returns, as far as the file system writes in
+        place; earlier backups keep it. Returns the number deleted.
+        """
+        erased = 0
+        for some in _portions(job_ids):
+            erased += await self._database.write(partial(_erase, job_ids=some))
+        await self._database.write_and_scrub(lambda _connection: None)
+        return erased
+
     async def aclose(self) -> None:
         """Finish pending writes and close the database. Idempotent."""
         await self._database.aclose()
@@ -210,3 +246,51 @@ class JobStore(StoredJobReader, FleetRecords, StoredUpkeep):
             for move in self._writer.moves:
                 self._places.move(move)
         self._writer.moves.clear()
+
+
+def _purge_some(connection: Connection, before: float) -> int:
+    """Delete some acknowledged jobs, oldest end first. Returns how many."""
+    return connection.execute(queries.PURGE, (before, queries.DELETED_AT_ONCE)).rowcount
+
+
+def _drop_some_bytes(connection: Connection, keep_mb: int) -> int:
+    """Delete the files and texts of some acknowledged jobs beyond a size. Returns how many jobs.
+
+    Jobs that are open or not delivered keep their files at any size.
+    """
+    kept, beyond = 0, []
+    for job_id, size in connection.execute(queries.BYTES_NEWEST_FIRST).fetchall():
+        kept += size
+        if kept > keep_mb * _MB:
+            beyond.append((job_id,))
+    for at in range(0, len(beyond), _LOOKED_AT_ONCE):
+        some = beyond[at : at + _LOOKED_AT_ONCE]
+        found = connection.selectmany(queries.DROPPABLE, some)
+        droppable = [key for key, rows in zip(some, found, strict=True) if rows]
+        if droppable:
+            droppable = droppable[: queries.DELETED_AT_ONCE]
+            emptied = [(b"", *key) for key in droppable]
+            connection.executemany(queries.DROP_INPUTS, emptied)
+            connection.executemany(queries.DROP_OUTPUTS, droppable)
+            return len(droppable)
+    return 0
+
+
+def _erase(connection: Connection, job_ids: Sequence[int]) -> int:
+    """Delete the ended jobs of one portion, with everything that belongs to them.
+
+    Jobs made for them are deleted too, such as a question that contains a transcript. Only jobs in
+    `job_ids` are counted.
+    """
+    erasing = [connection.execute(queries.ERASE, (job_id,)) for job_id in job_ids]
+    erased = sum(cursor.rowcount for cursor in erasing)
+    # The statement has a fixed number of parameters.
+    filled = islice(cycle(job_ids), queries.DELETED_AT_ONCE)
+    connection.execute(queries.ERASE_MADE_FOR, tuple(filled))
+    return erased
+
+
+def _portions(job_ids: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Split jobs into portions for one transaction each."""
+    size = queries.DELETED_AT_ONCE
+    return (job_ids[at : at + size] for at in range(0, len(job_ids), size))

@@ -10,7 +10,6 @@ from bot.platforms.web.routes.gallery_store import GalleryStore, Wanted
 from queueing.core.jobs import JobEvent
 from queueing.core.requests import File, Output, TextToImage, TextToVideo
 from queueing.store.jobs.job_store import JobStore
-from queueing.store.jobs.retention import StoredUpkeep
 from queueing.store.sql.database import Database
 from tests.contracts.store.store_harness import IMAGE, NOW, add, new, start
 
@@ -74,8 +73,8 @@ async def test_a_mark_leaves_with_its_file_and_a_deleted_result_from_the_gallery
     job = await store.get(expired)
     assert job is not None
     await store.acknowledge(job)
-    await StoredUpkeep(database).purge(0.0, keep_mb=0)
-    await StoredUpkeep(database).erase([erased])
+    await JobStore(database).purge(0.0, keep_mb=0)
+    await JobStore(database).erase([erased])
     await LinkEnds(database).end(deleted)
     assert await found(gallery) == []
     assert await database.rows("SELECT job_id FROM favourites") == [(deleted,)]

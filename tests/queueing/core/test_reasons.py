@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from queueing.core.reasons import code
 from queueing.core.snapshot import Reason, WaitCause
+from queueing.engine.change_tracker import code
 
 
 def test_the_log_names_the_cause_and_what_is_known() -> None:

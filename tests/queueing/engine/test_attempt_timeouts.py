@@ -8,7 +8,7 @@ import pytest
 from queueing.core.ports import Fetch, Report
 from queueing.core.requests import Progress
 from queueing.core.specs import Timeouts
-from queueing.engine.attempt_watch import NeverBegan, watched
+from queueing.engine.attempt_sender import NeverBegan, watched
 from tests.simulation.loop import in_virtual_time, run
 
 PATIENCE = Timeouts(first_s=10.0, idle_s=2.0, total_s=100.0)

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queueing.core.requests import Progress
-from queueing.engine.attempt_watch import ProgressEstimate
+from queueing.engine.attempt_sender import ProgressEstimate
 
 
 def test_the_first_steps_say_nothing_yet() -> None:

@@ -8,8 +8,15 @@ import pytest
 
 from queueing.core.jobs import Job, JobState
 from queueing.core.quiet_hours import QuietHours, QuietSpan, WeeklyWindow
-from queueing.core.reasons import is_open_ended
-from queueing.core.snapshot import BackendView, EvictionCause, HostView, Plan, Reason, WaitCause
+from queueing.core.snapshot import (
+    BackendView,
+    EvictionCause,
+    HostView,
+    Plan,
+    Reason,
+    WaitCause,
+    is_open_ended,
+)
 from queueing.forecast.durations import DurationEstimate
 from queueing.forecast.forecast import Forecast
 from queueing.planning.hosts import LEAD_S

@@ -9,10 +9,10 @@ from random import Random
 import pytest
 
 from queueing.core.jobs import Job, JobState
-from queueing.core.reasons import code
 from queueing.core.snapshot import WaitCause
 from queueing.core.specs import SleepSpec, Timeouts, WakeSpec
 from queueing.core.status import Standing
+from queueing.engine.change_tracker import code
 from queueing.service.job_queue import JobQueue
 from queueing.store.jobs.job_store import JobStore
 from tests.simulation.installation import Installation, ended, host, image_model, until
