@@ -15,8 +15,7 @@ from bot.api.document import DESCRIPTION, DocumentRoute
 from bot.api.jobs.new_jobs import NewJobs
 from bot.api.jobs.webhook_calls import HookSettings
 from bot.api.routes.audio import FileAnswers, SpeechRoute, TranscriptionRoutes
-from bot.api.routes.chat import ChatRoute, CompletionRoute, ResponseRoute
-from bot.api.routes.embeddings import EmbeddingRoute
+from bot.api.routes.chat import ChatRoute, CompletionRoute, EmbeddingRoute, ResponseRoute
 from bot.api.routes.files import ROUTE, FileRoutes, OriginalFiles, keep_tidy
 from bot.api.routes.images import ImageAnswers, ImageEditRoute, ImageRoute, no_variations
 from bot.api.routes.jobs import JobRoutes
@@ -34,9 +33,8 @@ from bot.http.connection_limits import ConnectionLimits
 from bot.http.files import FileSender
 from bot.http.listener import Listener, open_at, open_files
 from bot.people.api_keys import ApiKeys
-from bot.people.carried_rights import CarriedRights
 from bot.people.links import Links
-from bot.people.people import People
+from bot.people.people import CarriedRights, People
 from bot.requests.admission import AdmissionService
 from queueing.core.concurrency import TaskGroup
 from queueing.core.ports import Clock

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from bot.api.application import unmeasured
-from bot.api.calls.fetch_targets import NotFetched
-from bot.api.calls.fetcher import Fetcher
+from bot.api.calls.fetcher import Fetcher, NotFetched
 from bot.api.calls.uploads import Uploads
 from bot.api.jobs.webhook_calls import HookSettings, JobEndings
 from bot.api.jobs.webhooks import derived_key
@@ -34,11 +33,10 @@ from bot.people import api_keys
 from bot.people.access import Access
 from bot.people.api_keys import ApiKeys
 from bot.people.audit_log import AuditLog
-from bot.people.carried_rights import CarriedRights
 from bot.people.invites import Invites
 from bot.people.links import LinkEnds, Links, key_of
 from bot.people.names import NameForms
-from bot.people.people import People
+from bot.people.people import CarriedRights, People
 from bot.people.upload_quota import ReceivedBytes
 from bot.platforms.registry import PlatformParts
 from bot.platforms.web.chat.chat_log import ChatLog

@@ -21,9 +21,8 @@ from bot.delivery.records import MessageRecords
 from bot.delivery.spoken_answers import SpokenAnswers
 from bot.people.access import Access, PersonLimits
 from bot.people.audit_log import AuditLog
-from bot.people.carried_rights import CarriedRights
 from bot.people.names import IdForm, NameForms
-from bot.people.people import People
+from bot.people.people import CarriedRights, People
 from bot.people.upload_quota import ReceivedBytes
 from bot.requests.admission import AdmissionService
 from bot.requests.enhancer import Enhancer

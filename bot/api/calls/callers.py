@@ -18,8 +18,7 @@ from bot.http.addresses import why_not_local
 from bot.http.clients import Clients, LoginThrottle
 from bot.http.signed_links import is_signed_link
 from bot.people.api_keys import LOCAL, PLATFORM, ApiKey, ApiKeys, looks_like_key
-from bot.people.carried_rights import CarriedRights
-from bot.people.people import People, Person
+from bot.people.people import CarriedRights, People, Person
 from queueing.core.ports import Clock
 
 _PERSON = re.compile(r"[A-Za-z0-9@._-]{1,64}", re.ASCII)

@@ -12,8 +12,7 @@ from http import HTTPStatus
 from backends.common.file_types import is_sound, is_video, mime_of
 from bot.api.calls.callers import Caller
 from bot.api.calls.errors import ApiError, in_words, invalid, refused
-from bot.api.calls.fetch_targets import NotFetched
-from bot.api.calls.fetcher import Fetcher
+from bot.api.calls.fetcher import Fetcher, NotFetched
 from bot.api.calls.forms import NotData, data_of
 from bot.api.calls.uploads import PREFIX, Uploads
 from bot.core.queue import JobReader

@@ -19,11 +19,10 @@ from bot.delivery.records import MessageRecords
 from bot.people.access import Access
 from bot.people.api_keys import ApiKeys
 from bot.people.audit_log import Act, AuditLog
-from bot.people.carried_rights import CarriedRights
 from bot.people.invites import Invites
 from bot.people.links import Links
 from bot.people.names import NameForms
-from bot.people.people import People, Person
+from bot.people.people import CarriedRights, People, Person
 from bot.requests.admission import AdmissionService
 from bot.requests.rules import Rule
 from bot.texts.catalogue import Value, say

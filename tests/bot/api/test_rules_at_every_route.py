@@ -13,7 +13,7 @@ from PIL import Image
 
 from bot.api.operations import OPERATIONS
 from bot.people.api_keys import ApiKeys
-from bot.people.carried_rights import LASTS_S, CarriedRights
+from bot.people.people import LASTS_S, CarriedRights
 from tests.bot.api.whole_api import Api, running
 from tests.fakes.servers.speech_script import wav
 

@@ -9,8 +9,7 @@ import pytest
 from backends.common.http import Http
 from backends.common.proxies import Proxies, shown
 from backends.hardware.host_control import NetworkHostControl
-from bot.api.calls.fetch_targets import NotFetched
-from bot.api.calls.fetcher import Fetcher
+from bot.api.calls.fetcher import Fetcher, NotFetched
 from bot.core.errors import ChatUnavailable
 from bot.platforms.discord.platform import Discord
 from bot.platforms.telegram.platform import Telegram, telegram_account

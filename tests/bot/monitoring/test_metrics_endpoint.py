@@ -7,9 +7,9 @@ import aiohttp
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 
+from bot.app.metering import MetricsEndpoint, MetricsPlace
 from bot.app.supervisor import beside
 from bot.monitoring.metrics import Metrics
-from bot.monitoring.metrics_endpoint import MetricsEndpoint, MetricsPlace
 from tests.bot.config.configs import problems, with_lines
 
 TOKEN = "Zk4pX91mQv7sLr2T"

@@ -1,6 +1,6 @@
 """The rights that API keys carry: as chats last reported them, and only those that count."""
 
-from bot.people.carried_rights import LASTS_S
+from bot.people.people import LASTS_S
 from bot.requests.rules import Rule
 from tests.bot.results import ask, in_bot
 from tests.simulation.bot_installation import Bot

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from bot.api.calls import request_files
-from bot.api.calls.fetch_targets import NotFetched
-from bot.api.calls.fetcher import Fetcher, is_elsewhere
+from bot.api.calls.fetcher import Fetcher, NotFetched, is_elsewhere
 from bot.api.calls.request_files import CallFetcher
 from tests.fakes.images_example import HOST, Answer, FakeNames, ImagesExample, trusting
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.api.calls.fetch_targets import NotFetched, is_public, target_of
-from bot.api.calls.fetcher import is_elsewhere
+from bot.api.calls.fetcher import NotFetched, is_elsewhere, is_public, target_of
 
 
 def test_an_address_is_asked_as_it_was_written() -> None:

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 import pytest_asyncio
 
+from bot.app.logs import LINES, LogTail
 from bot.core.content import Content
-from bot.monitoring.log_tail import LINES, LogTail
 from bot.monitoring.records import HourSpan, Segment
 from bot.people.audit_log import Act
 from bot.platforms.web.operator.dashboard import DashboardData
