@@ -1,6 +1,8 @@
 """Fetches files by URL, with limits on bytes and time, and only from public addresses.
 
-Only https and full host names are allowed.
+Only https and full host names are allowed: otherwise a caller could reach hosts that only this
+machine can reach, such as routers, metadata services and model servers.
+
 Each name is resolved once, and the connection uses the addresses that were checked. That prevents
 DNS rebinding, also through a proxy.
 """
