@@ -23,7 +23,8 @@ class ModelUse:
 class ModelEntry:
     """A model: what it can do, where it is, its queue, and what hinders it.
 
-    `memory` is None if it is in no memory; a model that `needs_memory` can be loaded ahead.
+    `memory` is None if it is in no memory; a model that `needs_memory` can be loaded ahead. While it
+    loads, `ready_at` is when that is expected to end.
     """
 
     name: str
@@ -36,6 +37,7 @@ class ModelEntry:
     waiting: int
     running: int
     took: str
+    ready_at: float | None
     ends: Estimate | None
     notes: Content
     uses: tuple[ModelUse, ...]

@@ -150,9 +150,20 @@ def _place(call: Call, model: ModelStatus) -> str:
         return f"{words} ({word(call.language, 'models.pinned')})" if pinned else words
     if loading:
         hosts = ", ".join(dict.fromkeys(together(copy.hosts) for copy in loading))
-        return word(call.language, "models.loading", hosts=hosts)
+        ahead = all(copy.ahead for copy in loading)
+        return word(
+            call.language, "models.loading_ahead" if ahead else "models.loading", hosts=hosts
+        )
     needed = model.readiness is Readiness.NEEDS_LOADING
     return word(call.language, "models.needs_loading" if needed else "models.not_loaded")
+
+
+def _ready_at(model: ModelStatus) -> float | None:
+    """Return when a model that is in no memory yet will be loaded, if it is loading."""
+    if any(copy.residency is Residency.READY for copy in model.copies):
+        return None
+    loading = (copy.ready_at for copy in model.copies if copy.residency is Residency.LOADING)
+    return min(loading, default=None)
 
 
 _SHOWN_FIRST = (Residency.READY, Residency.LOADING, Residency.UNLOADING)
@@ -178,6 +189,7 @@ def _row(context: Context, call: Call, model: ModelStatus) -> ModelEntry:
         waiting=model.waiting,
         running=model.running,
         took=_took(call, model),
+        ready_at=_ready_at(model),
         ends=model.next_ends,
         notes=Content(body=_hindrances(call, model)),
         uses=tuple(

@@ -112,6 +112,10 @@ def test_a_model_that_nobody_asked_for_is_loading_ahead() -> None:
         assert [(copy.model, copy.backend, copy.ahead) for copy in gpu_1.copies] == [
             ("flux", "comfy", True)
         ]
+        shown: ModelsPanel = await read(running, "models")
+        flux = next(model for model in shown.models if model.name == "flux")
+        assert flux.place == "loading ahead on gpu-1"
+        assert flux.ready_at is not None
         await until(lambda: not is_ahead())
         (gpu_1,) = (await read(running, "status")).hosts
         assert [(copy.model, copy.ahead) for copy in gpu_1.copies] == [("flux", False)]

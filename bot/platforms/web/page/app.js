@@ -41,7 +41,7 @@ const conversation = new Conversation({
   editImage: (job, image) => actions.run("edit-image", { job, image }),
   editsImages: () => composer.making.offered.kinds.some((kind) => kind.name === "edit"),
   enlarge: (shown, file) => large.showMessage(shown, file),
-  arrived: (entry, old) => attention.arrived(entry, old),
+  arrived: (entry, old) => attention.arrived(entry, old, opened()),
 });
 
 const composer = new Composer({
@@ -59,7 +59,7 @@ const composer = new Composer({
   connected: () => connection.open,
 });
 
-const attention = new Attention(installWorker());
+const attention = new Attention(installWorker(), (key) => views.go("chat", key));
 
 document.addEventListener("click", (event) => {
   const typed = event.target.closest?.("[data-typed]");
@@ -137,6 +137,7 @@ const connection = new Connection({
   conversations(message) {
     talks.show(message.rows, message.more);
     see();
+    gallery?.soon(); // something may have been made or deleted in another one
   },
   form: (message) => forms.show({ ...message, conversation: opened() }),
   taken: free,

@@ -48,6 +48,7 @@ export class Choices {
     this.take = take;
     this.list = byId("choices");
     this.list.setAttribute("aria-label", say("commands"));
+    this.list.tabIndex = 0; // the arrow keys scroll it; Tab in the text field takes a choice instead
     this.rows = [];
     // Pressing a choice must not move the focus out of the text field.
     this.list.addEventListener("pointerdown", (event) => event.preventDefault());

@@ -18,6 +18,7 @@ export class Gallery {
   /** `large` is the large view, and `on` has `mark(item)`, `remove(item)` and `missing(item)`. */
   constructor(large, on) {
     this.large = large;
+    this.on = on;
     this.scroll = byId("gallery");
     this.things = [];
     this.next = null;
@@ -71,13 +72,22 @@ export class Gallery {
     else await this.reload();
   }
 
-  /** Show new results soon, unless the reader is busy with others. */
+  /** Show soon what has changed. For a reader who is busy with results, only what is gone leaves. */
   soon() {
     this.due ??= setTimeout(() => {
       this.due = null;
+      if (this.loading) return this.soon();
       const reads = this.scroll.scrollTop > 0 || byId("gallery-days").contains(document.activeElement);
-      if (!this.scroll.hidden && !reads && !this.large.dialog.open) this.open();
+      if (this.large.dialog.open || (reads && !this.scroll.hidden)) this.ask((answer) => this.dropGone(answer));
+      else if (!this.scroll.hidden) this.open();
     }, FRESH_MS);
+  }
+
+  /** Remove the results that the newest page no longer has. Older ones leave when they are touched. */
+  dropGone({ items, next }) {
+    const there = new Set(items.map(({ job }) => job));
+    const gone = new Map(this.things.map(({ item }) => [item.job, item]).filter(([job]) => job >= (next ?? 0) && !there.has(job)));
+    for (const item of gone.values()) this.on.missing(item);
   }
 
   async reload() {

@@ -10,8 +10,10 @@ const WANTED = "usher-notify";
 const TITLE = "Usher";
 
 export class Attention {
-  /** `worker` is a promise of the service worker's registration. */
-  constructor(worker) {
+  /** `worker` is a promise of the service worker's registration, and `show(key)` shows a conversation. */
+  constructor(worker, show) {
+    this.worker = worker;
+    this.show = show;
     this.running = new Map(); // by message id: whether its job still runs
     this.unseen = new Set(); // messages
     this.bell = byId("bell");
@@ -19,10 +21,11 @@ export class Attention {
     addEventListener("focus", () => this.seen());
     document.addEventListener("visibilitychange", () => this.seen());
     worker.then((registration) => registration && "Notification" in window && this.offer());
+    navigator.serviceWorker?.addEventListener("message", ({ data }) => this.show(data.conversation));
   }
 
-  /** Take in a message as of its newest change. `old` is for what was there before the page was opened. */
-  arrived({ message, shown }, old) {
+  /** Take in a message of a conversation as of its newest change. `old`: it was there before the page was opened. */
+  arrived({ message, shown }, old, conversation) {
     const before = this.running.get(message);
     if (!shown || shown.author !== "usher") return;
     const running = shown.waits || shown.buttons.flat().some((button) => button.command === "cancel");
@@ -30,7 +33,7 @@ export class Attention {
     if (old || running || before === false || isSeen()) return;
     this.unseen.add(message);
     this.count();
-    if (document.hidden) this.notify(message, bodyText(shown.body));
+    if (document.hidden) this.notify(message, bodyText(shown.body), conversation);
   }
 
   /** Take in that a conversation which is not open has something new. */
@@ -38,7 +41,7 @@ export class Attention {
     if (isSeen()) return;
     this.unseen.add(key);
     this.count();
-    if (document.hidden) this.notify(key, title);
+    if (document.hidden) this.notify(key, title, key);
   }
 
   seen() {
@@ -53,12 +56,18 @@ export class Attention {
     navigator.setAppBadge?.(size).catch(() => {}); // not allowed before the page is installed
   }
 
-  async notify(tag, words) {
+  async notify(tag, words, data) {
     if (!this.wanted) return;
-    const body = words.trim().slice(0, 200);
-    const worker = await navigator.serviceWorker.ready;
-    // Phones have no other way than the worker's. The tag makes several tabs show it once.
-    await worker.showNotification(say("notify_ready"), { body, tag, icon: "static/icon-192.png" });
+    // The tag makes several tabs show it once.
+    const told = { body: words.trim().slice(0, 200), tag, data, icon: "static/icon-192.png" };
+    const registration = await this.worker;
+    if (registration.active) return registration.showNotification(say("notify_ready"), told); // the only way of phones
+    const notification = new Notification(say("notify_ready"), told); // the worker could not be installed
+    notification.onclick = () => {
+      notification.close();
+      focus();
+      this.show(data);
+    };
   }
 
   // ---------------------------------------------------------------- the bell

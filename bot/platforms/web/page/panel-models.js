@@ -3,7 +3,7 @@
 import { drawBody } from "./body.js";
 import { make } from "./dom.js";
 import { keyed, write, writeParts } from "./keyed.js";
-import { range } from "./moments.js";
+import { moment, range } from "./moments.js";
 import { say } from "./texts.js";
 
 const FEW = 8; // models that need no search
@@ -54,8 +54,10 @@ class ModelCard {
     write(this.place, model.place);
     const vram = model.vram ? [say("panel_gigabytes", { size: model.vram })] : [];
     write(this.facts, [model.abilities.join(", "), ...vram, model.took].join(" · "));
-    writeParts(this.wait, [model.waiting, model.running, model.ends], () => [
-      model.waiting + model.running ? say("model_count", model) : say("panel_idle"), ...(model.ends ? [say("panel_new_job"), range(model.ends)] : [])]);
+    writeParts(this.wait, [model.waiting, model.running, model.ready_at, model.ends], () => [
+      model.waiting + model.running ? say("model_count", model) : say("panel_idle"),
+      ...(model.ready_at ? [say("panel_ready"), moment({ at: model.ready_at })] : []),
+      ...(model.ends ? [say("panel_new_job"), range(model.ends)] : [])]);
     drawOnce(this.notes, model.notes, (body) => withoutSeparator(body));
     keyed(this.uses, model.uses, (use) => use.command, (use) => new UseButtons(use, this));
     this.load.hidden = !model.operates || !model.needs_memory || model.memory === "unloading";

@@ -10,16 +10,15 @@ export const isPast = (body) => body.some((part) => part.job);
 /** Make the row of a job that starts with `part`. Its text goes into `words`. */
 export function pastRow(part) {
   const words = make("div", { className: "past-words" });
-  const node = make("div", { className: "past", "data-job": part.job }, seen(part), words);
+  const node = make("div", { className: "past", "data-job": part.job }, part.has_image ? seen(part) : null, words);
   return { node, words };
 }
 
-/** Make the box of an image. It stays empty if the image no longer exists. */
+/** Make the box of an image. It leaves if the image no longer exists. */
 function seen(part) {
   const place = make("div", { className: "past-image" });
-  if (!part.has_image) return place;
   const image = make("img", { src: `past/${part.job}`, alt: "", loading: "lazy", decoding: "async" });
-  image.onerror = () => image.remove();
+  image.onerror = () => place.remove();
   // Keyboards use the button next to it.
   image.addEventListener("click", () => place.parentNode.querySelector("button.button")?.click());
   place.append(image);

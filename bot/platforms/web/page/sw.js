@@ -17,7 +17,7 @@ addEventListener("fetch", (event) => {
 });
 addEventListener("notificationclick", (event) => {
   event.notification.close();
-  event.waitUntil(showPage());
+  event.waitUntil(showPage(event.notification.data));
 });
 
 async function keep() {
@@ -56,8 +56,11 @@ async function answer({ request, clientId, resultingClientId }, address) {
   return (await kept()) ?? response ?? Response.error();
 }
 
-async function showPage() {
+/** Show a conversation, in a page that is open or in a new one. */
+async function showPage(conversation) {
   const pages = await clients.matchAll({ type: "window", includeUncontrolled: true });
   const page = pages.find(({ url }) => url.startsWith(scope));
-  await (page ? page.focus() : clients.openWindow(scope));
+  if (!page) return clients.openWindow(`${scope}#chat/${conversation}`);
+  page.postMessage({ conversation });
+  return page.focus();
 }

@@ -87,13 +87,24 @@ async def test_results_are_found_marked_continued_and_deleted(
         assert [error for error in page.errors if "404" not in error] == []
 
 
-async def test_what_was_deleted_elsewhere_leaves_when_it_is_touched(
-    chromium: Chromium, tmp_path: Path
-) -> None:
+async def test_what_was_deleted_elsewhere_leaves(chromium: Chromium, tmp_path: Path) -> None:
     """The page would say that the server is away, and keep what nobody has."""
-    async with installation(tmp_path, ABLE) as usher, chromium.page() as page:
-        await Visitor(usher).draws("a cat")
+    async with (
+        installation(tmp_path, ABLE) as usher,
+        chromium.page() as page,
+        chromium.page() as other,
+    ):
+        for words in ("a cat", "a fox"):
+            await Visitor(usher).draws(words)
         await gallery(page, usher)
+        await page.click(".tile")
+        await page.wait("document.querySelector('#large-image').naturalWidth === 512")
+        await gallery(other, usher)
+        await other.click(".tile")
+        await other.press("Delete")
+        await other.click(".ask .danger")
+        await page.wait(f"{TILES} === 1")  # although somebody looks at it
+        await page.press("Escape")
         await page.click(".tile")
         await page.wait("document.querySelector('#large-image').naturalWidth === 512")
         await usher.says("/delete 1", user=MINE)

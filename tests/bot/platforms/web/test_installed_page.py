@@ -103,10 +103,19 @@ async def test_a_result_notifies_those_who_asked_for_it(chromium: Chromium) -> N
         await page.wait("document.title === '(1) Usher'")
         await page.wait("window.notified.length > 0")
         assert await page.evaluate("window.notified") == ["Your result is ready: a cat\nflux"]
+        elsewhere = "0123456789abcdef"
+        await web.send(f"local/{elsewhere}", Content(body=("a fox",)))
+        await page.wait("window.notified.length === 2")
+        assert await page.evaluate("window.leadsTo") == elsewhere
+        await page.evaluate(
+            f"({CLICKED})({{ conversation: window.leadsTo }})"
+        )  # as the worker does
+        await page.wait(f"location.hash === '#chat/{elsewhere}'")
+        await page.wait_text("a fox", "#messages")
         await page.click("#bell")
-        await web.send("local", Content(body=("another",)))
-        await page.wait("document.title === '(2) Usher'")
-        assert await page.evaluate("window.notified.length") == 1
+        await web.send(f"local/{elsewhere}", Content(body=("another",)))
+        await page.wait("document.title === '(3) Usher'")
+        assert await page.evaluate("window.notified.length") == 2
 
 
 async def test_a_browser_that_refuses_notifications_says_so(stage: Stage) -> None:
@@ -115,6 +124,8 @@ async def test_a_browser_that_refuses_notifications_says_so(stage: Stage) -> Non
     await stage.page.wait_text("Your browser blocks notifications", "#toast")
 
 
+CLICKED = """({ conversation }) => navigator.serviceWorker.dispatchEvent(
+  new MessageEvent("message", { data: { conversation } }))"""
 # `getNotifications` is no witness: Chromium forgets a notification that is looked for too early.
 HIDE = """Object.defineProperty(document, "hidden", { value: true });
   document.hasFocus = () => false;
@@ -123,5 +134,6 @@ HIDE = """Object.defineProperty(document, "hidden", { value: true });
   ServiceWorkerRegistration.prototype.showNotification = async function (title, options) {
     await showNotification.call(this, title, options);
     window.notified.push(`${title}: ${options.body}`);
+    window.leadsTo = options.data;
   };
   undefined"""
