@@ -9,8 +9,8 @@ import pytest
 
 from bot.core.content import Content
 from bot.core.platform import MessageRef
-from tests.simulation.loop import run
-from tests.simulation.soak import JOBS_A_DAY, Report, Soak, SoakChat, chat_of
+from tests.simulation.loop import in_virtual_time
+from tests.simulation.soak import JOBS_A_DAY, Soak, SoakChat, chat_of
 
 DAYS = float(os.environ.get("USHER_SOAK_DAYS", "0.25"))  # 30 in a nightly run: benchmarks.soak
 JOBS = max(JOBS_A_DAY, 500 / DAYS)  # a day; in a short soak people are in a hurry
@@ -23,15 +23,12 @@ needs_proc = pytest.mark.skipif(
 @needs_proc
 @pytest.mark.thorough
 @pytest.mark.timeout(int(600 + 60 * DAYS))
-def test_days_of_use_lose_and_leak_nothing(tmp_path: Path) -> None:
+@in_virtual_time
+async def test_days_of_use_lose_and_leak_nothing(tmp_path: Path) -> None:
     """A person's request would be lost in weeks of outages and restarts, or tasks pile up."""
     seed = int(os.environ.get("USHER_SEED", "1"))  # hours are short: others may hold no restart
     print(f"seed {seed}")
-
-    async def soak() -> Report:
-        return await Soak(tmp_path, days=DAYS, seed=seed, jobs_a_day=JOBS).run()
-
-    report = run(soak())
+    report = await Soak(tmp_path, days=DAYS, seed=seed, jobs_a_day=JOBS).run()
     print(report.as_json())
     assert report.faults == []
     assert report.lost == 0
@@ -40,22 +37,19 @@ def test_days_of_use_lose_and_leak_nothing(tmp_path: Path) -> None:
     assert (report.tasks_leaked, report.handles_leaked) == (0, 0)
 
 
-def test_the_chat_of_a_soak_keeps_no_history() -> None:
+@in_virtual_time
+async def test_the_chat_of_a_soak_keeps_no_history() -> None:
     """The memory measured would be that of the measuring, as it once was."""
-
-    async def weeks() -> SoakChat:
-        chat = SoakChat()
-        for request in range(3000):
-            place = chat_of(request)
-            asked = MessageRef(platform="fake", chat=place, message=f"r{request}")
-            ref = await chat.send(place, Content(body=("in queue",)), reply_to=asked)
-            for text in ("1 in line", "painting", "❌ It failed."):
-                await chat.edit(ref, Content(body=(text,)))
-            if request % 100 == 0:
-                chat.forget()
-                await asyncio.sleep(3600.0)
-        return chat
-
-    kept = vars(run(weeks()))
+    chat = SoakChat()
+    for request in range(3000):
+        place = chat_of(request)
+        asked = MessageRef(platform="fake", chat=place, message=f"r{request}")
+        ref = await chat.send(place, Content(body=("in queue",)), reply_to=asked)
+        for text in ("1 in line", "painting", "❌ It failed."):
+            await chat.edit(ref, Content(body=(text,)))
+        if request % 100 == 0:
+            chat.forget()
+            await asyncio.sleep(3600.0)
+    kept = vars(chat)
     sizes = {name: len(value) for name, value in kept.items() if isinstance(value, Sized)}
     assert max(sizes.values()) <= 1000, sizes

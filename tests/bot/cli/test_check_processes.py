@@ -15,7 +15,7 @@ from bot.config.loader import parse
 from queueing.core.errors import StoreError
 from tests.fakes.programs.postgres_server import PostgresServer
 from tests.fakes.roles import FakePosts, PostTable
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time
 
 pytest.importorskip("psycopg")
 
@@ -116,22 +116,19 @@ async def test_open_jobs_of_a_missing_model_fail(
     assert (last.works, "(1 for sdxl)" in last.text) == (False, True)
 
 
-def test_posts_are_listed_in_order_and_in_bounded_time() -> None:
+@in_virtual_time
+async def test_posts_are_listed_in_order_and_in_bounded_time() -> None:
     """`/status` would wait for a database that is away, or leave out what no one has done yet."""
-
-    async def scenario() -> None:
-        table = PostTable(15)
-        roles = FakePosts(table, "gpu-1:4711")
-        shown = RoleList(roles, ("queue", "telegram", "web"))
-        assert await roles.take("web", address="") is not None
-        held = [(each.name, each.holder) for each in await shown.roles()]
-        assert held == [("queue", ""), ("telegram", ""), ("web", "gpu-1:4711")]
-        table.until["web"] = table.now()
-        assert [each.holder for each in await shown.roles()] == ["", "", ""]
-        roles.mute = True
-        began = table.now()
-        with pytest.raises(StoreError, match="does not answer"):
-            await shown.roles()
-        assert table.now() - began == pytest.approx(PATIENCE_S)
-
-    run(scenario())
+    table = PostTable(15)
+    roles = FakePosts(table, "gpu-1:4711")
+    shown = RoleList(roles, ("queue", "telegram", "web"))
+    assert await roles.take("web", address="") is not None
+    held = [(each.name, each.holder) for each in await shown.roles()]
+    assert held == [("queue", ""), ("telegram", ""), ("web", "gpu-1:4711")]
+    table.until["web"] = table.now()
+    assert [each.holder for each in await shown.roles()] == ["", "", ""]
+    roles.mute = True
+    began = table.now()
+    with pytest.raises(StoreError, match="does not answer"):
+        await shown.roles()
+    assert table.now() - began == pytest.approx(PATIENCE_S)

@@ -11,7 +11,7 @@ from queueing.core.errors import Fenced
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_installation import Bot, bot, quiet
 from tests.simulation.installation import Installation, host, image_model
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time
 
 
 def installation(tmp_path: Path) -> Installation:
@@ -46,19 +46,17 @@ async def left(running: Bot, call: Invocation) -> None:
 
 @pytest.mark.parametrize("again", [True, False])
 @pytest.mark.parametrize("answers", [(False,), (True, False)])
-def test_a_call_that_comes_after_the_post_is_over_is_left_to_the_next_holder(
+@in_virtual_time
+async def test_a_call_that_comes_after_the_post_is_over_is_left_to_the_next_holder(
     answers: tuple[bool, ...], again: bool, tmp_path: Path
 ) -> None:
     """It would be drawn by one process and answered by two."""
-
-    async def scenario() -> None:
-        async with bot(installation(tmp_path), lease=Looks(*answers)) as running:
-            await left(running, running.chat.call("/image flux cat", comes_again=again))
-
-    run(scenario())
+    async with bot(installation(tmp_path), lease=Looks(*answers)) as running:
+        await left(running, running.chat.call("/image flux cat", comes_again=again))
 
 
-def test_a_call_that_the_database_refuses_to_a_former_holder_is_left_to_the_next(
+@in_virtual_time
+async def test_a_call_that_the_database_refuses_to_a_former_holder_is_left_to_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A person would read that nothing is accepted, from one process, and "#1" from the other."""
@@ -66,30 +64,24 @@ def test_a_call_that_the_database_refuses_to_a_former_holder_is_left_to_the_next
     async def refused(_user: str) -> None:
         raise Fenced("another process took the post")
 
-    async def scenario() -> None:
-        async with bot(installation(tmp_path)) as running:
-            monkeypatch.setattr(running.people, "get", refused)
-            await left(running, running.chat.call("/image flux cat"))
-
-    run(scenario())
+    async with bot(installation(tmp_path)) as running:
+        monkeypatch.setattr(running.people, "get", refused)
+        await left(running, running.chat.call("/image flux cat"))
 
 
-def test_a_result_of_a_former_holder_is_not_counted_as_undeliverable(tmp_path: Path) -> None:
+@in_virtual_time
+async def test_a_result_of_a_former_holder_is_not_counted_as_undeliverable(tmp_path: Path) -> None:
     """The next holder would wait for minutes before it shows an image in a chat that works."""
-
-    async def scenario() -> None:
-        async with bot(installation(tmp_path)) as running:
-            await running.dispatcher.call(running.chat.call("/image flux cat"))
-            await asyncio.sleep(10)
-            shown = len(running.chat.messages["1"].contents)
-            running.chat.lease = Looks(False)
-            await asyncio.sleep(3600)
-            assert len(running.chat.messages["1"].contents) == shown
-            assert await running.records.unreachable() == {}
-        chat = FakeChat()
-        chat.messages = running.chat.messages
-        async with bot(installation(tmp_path), chat) as running:
-            await quiet(running)
-            assert len(chat.messages["1"].contents) > shown
-
-    run(scenario())
+    async with bot(installation(tmp_path)) as running:
+        await running.dispatcher.call(running.chat.call("/image flux cat"))
+        await asyncio.sleep(10)
+        shown = len(running.chat.messages["1"].contents)
+        running.chat.lease = Looks(False)
+        await asyncio.sleep(3600)
+        assert len(running.chat.messages["1"].contents) == shown
+        assert await running.records.unreachable() == {}
+    chat = FakeChat()
+    chat.messages = running.chat.messages
+    async with bot(installation(tmp_path), chat) as running:
+        await quiet(running)
+        assert len(chat.messages["1"].contents) > shown

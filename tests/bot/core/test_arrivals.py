@@ -17,7 +17,7 @@ from tests.bot.results import image, in_bot
 from tests.fakes.discord.discord import FakeDiscord
 from tests.fakes.discord.discord_state import APPLICATION_ID, FakeFile
 from tests.simulation.bot_installation import Bot
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time
 
 _NO_LIMITS = PersonLimits(open_per_person=100, queued_per_person=100)
 
@@ -119,18 +119,15 @@ def test_what_fails_lets_the_others_go_on() -> None:
     in_bot(scenario)
 
 
-def test_no_line_is_kept_of_people_who_wait_for_nothing() -> None:
+@in_virtual_time
+async def test_no_line_is_kept_of_people_who_wait_for_nothing() -> None:
     """Every person who ever wrote would cost memory for ever."""
-
-    async def scenario() -> None:
-        arrivals = Arrivals()
-        places = [arrivals.take(f"fake:{number % 3}", "1") for number in range(9)]
-        for place in places[::2] + places[1::2]:
-            place.settle()
-            place.settle()
-        assert not arrivals._lines
-
-    run(scenario())
+    arrivals = Arrivals()
+    places = [arrivals.take(f"fake:{number % 3}", "1") for number in range(9)]
+    for place in places[::2] + places[1::2]:
+        place.settle()
+        place.settle()
+    assert not arrivals._lines
 
 
 async def test_an_interaction_is_acknowledged_while_it_waits_for_its_turn(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from bot.platforms.telegram.platform import Telegram
 from queueing.core.jobs import JobState, stand_in
 from queueing.core.status import Estimate
 from tests.fakes.chat import FakeChat
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time
 
 
 @dataclass
@@ -48,21 +48,18 @@ def test_chats_at_rest_are_put_away_and_others_stay() -> None:
     assert newest.rate_limit.earliest(clock.now() - 1.0, urgent=False) > clock.now() - 1.0
 
 
-def test_a_turn_that_was_not_used_leaves_its_room_to_others() -> None:
+@in_virtual_time
+async def test_a_turn_that_was_not_used_leaves_its_room_to_others() -> None:
     """What became true again while it waited would hold up whatever is shown next."""
-
-    async def scenario() -> None:
-        clock = Clock()
-        channels = Channels({"fake": FakeChat()}, clock)
-        for used in (False, True):
-            for upload in (False, True):
-                clock.at += 100.0
-                async with channels.turn("fake", "g1", upload=upload) as turn:
-                    turn.used = used
-                rate_limit = channels.at("fake", "g1").rate_limit
-                assert (rate_limit.earliest(clock.now(), urgent=True) > clock.now()) is used
-
-    run(scenario())
+    clock = Clock()
+    channels = Channels({"fake": FakeChat()}, clock)
+    for used in (False, True):
+        for upload in (False, True):
+            clock.at += 100.0
+            async with channels.turn("fake", "g1", upload=upload) as turn:
+                turn.used = used
+            rate_limit = channels.at("fake", "g1").rate_limit
+            assert (rate_limit.earliest(clock.now(), urgent=True) > clock.now()) is used
 
 
 def message(number: int, state: JobState, **fields: Any) -> StatusMessage:

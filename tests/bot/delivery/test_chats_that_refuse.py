@@ -17,7 +17,7 @@ from queueing.core.requests import Capability, File
 from tests.fakes.chat import LIMITS, FakeChat, Message
 from tests.simulation.bot_installation import Bot, bot, quiet
 from tests.simulation.installation import Installation, ended, host, image_model, until
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time, run
 
 HOUR_S = 3600.0
 
@@ -169,7 +169,8 @@ def test_other_chats_go_on_while_one_cannot_be_reached() -> None:
     assert all(message.contents[-1].files for message in chat.messages.values())
 
 
-def test_a_platform_that_is_not_connected_yet_is_waited_for_and_not_tried(
+@in_virtual_time
+async def test_a_platform_that_is_not_connected_yet_is_waited_for_and_not_tried(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """After every restart the first results would fail, with warnings, and come seconds late."""
@@ -189,32 +190,26 @@ def test_a_platform_that_is_not_connected_yet_is_waited_for_and_not_tried(
         await until(lambda: away.messages and only(away).contents[-1].files)
         assert await now() - began < 3
 
-    async def play() -> None:
-        async with bot(installation(), here, away) as running:
-            await scenario(running)
-
-    run(play())
+    async with bot(installation(), here, away) as running:
+        await scenario(running)
     assert "is unreachable" not in caplog.text
 
 
-def test_a_group_that_moved_while_we_were_down_is_found_again(tmp_path: Path) -> None:
+@in_virtual_time
+async def test_a_group_that_moved_while_we_were_down_is_found_again(tmp_path: Path) -> None:
     """After a restart a moved group would have two budgets, or its results go nowhere."""
     chat = FakeChat()
-
-    async def play() -> None:
-        world = installation(f"sqlite:///{tmp_path}/usher.sqlite")
-        async with bot(world, chat) as running:
-            for number in range(3):
-                await running.dispatcher.call(ask(chat, chat="g1", user=f"fake:{number}"))
-            await until(lambda: len(chat.messages) == 3)
-            chat.fail_when = lambda name: ChatMoved("g2") if name == "g1" else None
-            await asyncio.sleep(12)
-        moved_at = len(chat.asked)
-        async with bot(world, chat) as running:
-            await quiet(running)
-        assert {name for _, name in chat.asked[moved_at:]} == {"g2"}
-
-    run(play())
+    world = installation(f"sqlite:///{tmp_path}/usher.sqlite")
+    async with bot(world, chat) as running:
+        for number in range(3):
+            await running.dispatcher.call(ask(chat, chat="g1", user=f"fake:{number}"))
+        await until(lambda: len(chat.messages) == 3)
+        chat.fail_when = lambda name: ChatMoved("g2") if name == "g1" else None
+        await asyncio.sleep(12)
+    moved_at = len(chat.asked)
+    async with bot(world, chat) as running:
+        await quiet(running)
+    assert {name for _, name in chat.asked[moved_at:]} == {"g2"}
     assert len([m for m in chat.messages.values() if m.contents[-1].files]) == 3
 
 
@@ -310,30 +305,27 @@ def test_a_part_that_may_have_been_sent_is_not_sent_twice_but_offered(
     assert commands(status)[-1] == "show"
 
 
-def test_a_part_interrupted_by_a_crash_is_offered_after_the_restart(
+@in_virtual_time
+async def test_a_part_interrupted_by_a_crash_is_offered_after_the_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was being sent when the process died would be missing, or come twice."""
     chat = FakeChat(limits=PAGED)
+    world = installation(f"sqlite:///{tmp_path}/usher.sqlite")
+    async with bot(world, chat) as running:
+        await running.dispatcher.call(ask(chat, LONG))
+        await until(lambda: chat.messages)
+        sends, sending = chat.send, asyncio.Event()
 
-    async def play() -> None:
-        world = installation(f"sqlite:///{tmp_path}/usher.sqlite")
-        async with bot(world, chat) as running:
-            await running.dispatcher.call(ask(chat, LONG))
-            await until(lambda: chat.messages)
-            sends, sending = chat.send, asyncio.Event()
+        async def hanging(*_: Any, **__: Any) -> Any:
+            sending.set()
+            await asyncio.Event().wait()
 
-            async def hanging(*_: Any, **__: Any) -> Any:
-                sending.set()
-                await asyncio.Event().wait()
-
-            monkeypatch.setattr(chat, "send", hanging)
-            await sending.wait()
-        monkeypatch.setattr(chat, "send", sends)
-        async with bot(world, chat) as running:
-            await quiet(running)
-
-    run(play())
+        monkeypatch.setattr(chat, "send", hanging)
+        await sending.wait()
+    monkeypatch.setattr(chat, "send", sends)
+    async with bot(world, chat) as running:
+        await quiet(running)
     status, *parts = chat.messages.values()
     assert commands(status)[-1] == "show"
     assert len({part.text for part in parts}) == len(parts)

@@ -16,7 +16,7 @@ from tests.bot.delivery.test_chats_that_refuse import installation
 from tests.fakes.chat import LIMITS, FakeChat
 from tests.simulation.bot_installation import Bot, bot, quiet
 from tests.simulation.installation import until
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time, run
 
 
 @dataclass
@@ -125,26 +125,23 @@ def test_an_answer_takes_the_place_of_a_message_too_old_to_be_deleted() -> None:
     assert answer.contents[-1].buttons[0][0].command == "again"
 
 
-def test_the_message_above_a_draft_never_says_that_the_answer_waits() -> None:
+@in_virtual_time
+async def test_the_message_above_a_draft_never_says_that_the_answer_waits() -> None:
     """After a failed attempt it would say "loading" while the answer grows below it."""
     drafts, world = Drafts(), installation()
     service = FakeChat(limits=replace(LIMITS, draft=drafts.show))
-
-    async def play() -> None:
-        async with bot(world, service) as running:
-            await running.dispatcher.call(service.call("/ask llama why"))
-            for attempt in ("first", "second"):
-                await until(lambda: bool(world.servers["comfy"].running))
-                for count in range(4):
-                    await _written(running, f"{attempt} try" + " it is" * count)
-                    await asyncio.sleep(1)
-                assert drafts.shown[-1].startswith(attempt)
-                [above] = service.messages.values()
-                assert above.text == "✍️ llama is writing"
-                if attempt == "first":
-                    world.servers["comfy"].die()
-            await quiet(running)
-
-    run(play())
+    async with bot(world, service) as running:
+        await running.dispatcher.call(service.call("/ask llama why"))
+        for attempt in ("first", "second"):
+            await until(lambda: bool(world.servers["comfy"].running))
+            for count in range(4):
+                await _written(running, f"{attempt} try" + " it is" * count)
+                await asyncio.sleep(1)
+            assert drafts.shown[-1].startswith(attempt)
+            [above] = service.messages.values()
+            assert above.text == "✍️ llama is writing"
+            if attempt == "first":
+                world.servers["comfy"].die()
+        await quiet(running)
     [answer] = service.messages.values()
     assert answer.contents[-1].buttons[0][0].command == "again"

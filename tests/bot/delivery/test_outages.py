@@ -17,7 +17,7 @@ from tests.fakes.strict_chats import StrictChat, StrictDiscord, StrictTelegram
 from tests.samples import examples
 from tests.simulation.bot_installation import Bot, bot, quiet
 from tests.simulation.installation import Installation, host, image_model, until
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time, run
 
 MANY = PersonLimits(open_per_person=100, queued_per_person=100)
 CHATS = {"telegram": StrictTelegram, "discord": StrictDiscord}
@@ -156,28 +156,25 @@ def test_a_chat_that_alone_cannot_be_reached_is_not_hammered(error: Exception) -
 
 
 @pytest.mark.parametrize("answered_before", [True, False])
-def test_an_outage_that_ends_during_a_restart_is_over_at_the_first_answer(
+@in_virtual_time
+async def test_an_outage_that_ends_during_a_restart_is_over_at_the_first_answer(
     answered_before: bool, tmp_path: Path
 ) -> None:
     """The pauses of the earlier run would be waited out, although Telegram answers again."""
     chat = FakeChat()
-
-    async def play() -> None:
-        world = replace(studio(), url=f"sqlite:///{tmp_path}/usher.sqlite")
-        async with bot(world, chat, limits=MANY) as running:
-            for number in range(5):
-                await running.dispatcher.call(
-                    chat.call("/image flux cat", chat=f"{number}", user=f"fake:{number}")
-                )
-            await until(lambda: len(chat.messages) == 5)
-            chat.fail_when = lambda _: ChatUnavailable("cannot be reached")
-            await asyncio.sleep(500.0)
-        chat.fail_when = lambda _: None
-        async with bot(world, chat, limits=MANY) as running:
-            if not answered_before:
-                await asyncio.sleep(0.5)
-            running.dispatcher.answered("fake")
-            await asyncio.sleep(5.0)
-            assert len(results(chat)) == 5
-
-    run(play())
+    world = replace(studio(), url=f"sqlite:///{tmp_path}/usher.sqlite")
+    async with bot(world, chat, limits=MANY) as running:
+        for number in range(5):
+            await running.dispatcher.call(
+                chat.call("/image flux cat", chat=f"{number}", user=f"fake:{number}")
+            )
+        await until(lambda: len(chat.messages) == 5)
+        chat.fail_when = lambda _: ChatUnavailable("cannot be reached")
+        await asyncio.sleep(500.0)
+    chat.fail_when = lambda _: None
+    async with bot(world, chat, limits=MANY) as running:
+        if not answered_before:
+            await asyncio.sleep(0.5)
+        running.dispatcher.answered("fake")
+        await asyncio.sleep(5.0)
+        assert len(results(chat)) == 5

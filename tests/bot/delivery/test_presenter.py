@@ -16,7 +16,7 @@ from queueing.core.jobs import JobState
 from tests.fakes.chat import LIMITS, FakeChat
 from tests.simulation.bot_installation import ADMIN, Bot, bot, quiet
 from tests.simulation.installation import Installation, ended, host, image_model, until
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time, run
 
 
 def installation(url: str = "sqlite://", *, service_s: float = 5.0, **fields: Any) -> Installation:
@@ -95,48 +95,42 @@ def test_a_redelivered_call_is_one_job_and_one_message() -> None:
 
 
 @pytest.mark.parametrize("state", ["waiting", "running", "done"])
-def test_a_restart_goes_on_with_the_same_message(tmp_path: Path, state: str) -> None:
+@in_virtual_time
+async def test_a_restart_goes_on_with_the_same_message(tmp_path: Path, state: str) -> None:
     """After a restart a job would be forgotten, or its result come as a second message."""
     chat = FakeChat()
-
-    async def play() -> None:
-        world = installation(f"sqlite:///{tmp_path}/usher.sqlite")
-        async with bot(world, chat) as running:
-            await running.dispatcher.call(chat.call("/image flux cat"))
-            await asyncio.sleep({"waiting": 2, "running": 12, "done": 0}[state])
-            if state == "done":
-                await until(lambda: chat.messages)
-                chat.fail_when = lambda _: ChatUnavailable("the network is away")
-                (job,) = await running.queue.jobs.open_jobs()
-                assert (await ended(running.queue, job)).state is JobState.COMPLETED
-        chat.fail_when = lambda _: None
-        async with bot(world, chat) as running:
-            await quiet(running)
-
-    run(play())
+    world = installation(f"sqlite:///{tmp_path}/usher.sqlite")
+    async with bot(world, chat) as running:
+        await running.dispatcher.call(chat.call("/image flux cat"))
+        await asyncio.sleep({"waiting": 2, "running": 12, "done": 0}[state])
+        if state == "done":
+            await until(lambda: chat.messages)
+            chat.fail_when = lambda _: ChatUnavailable("the network is away")
+            (job,) = await running.queue.jobs.open_jobs()
+            assert (await ended(running.queue, job)).state is JobState.COMPLETED
+    chat.fail_when = lambda _: None
+    async with bot(world, chat) as running:
+        await quiet(running)
     (message,) = chat.messages.values()
     assert message.text.startswith("cat\nflux")
 
 
-def test_a_long_line_of_an_earlier_run_is_taken_up_little_by_little(
+@in_virtual_time
+async def test_a_long_line_of_an_earlier_run_is_taken_up_little_by_little(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A million waiting jobs would be read at once, and the bot answer no one meanwhile."""
     monkeypatch.setattr(presenter, "MOST_RESUMED", 4)
     chat = FakeChat()
-
-    async def play() -> None:
-        world = installation(f"sqlite:///{tmp_path}/usher.sqlite")
-        async with bot(world, chat) as running:
-            for number in range(9):
-                await running.dispatcher.call(chat.call(f"/image flux cat {number}"))
-            await until(lambda: len(chat.messages) == 9)
-        async with bot(world, chat) as running:
-            await asyncio.sleep(1)
-            assert len(running.presenter._messages) <= 6
-            await quiet(running)
-
-    run(play())
+    world = installation(f"sqlite:///{tmp_path}/usher.sqlite")
+    async with bot(world, chat) as running:
+        for number in range(9):
+            await running.dispatcher.call(chat.call(f"/image flux cat {number}"))
+        await until(lambda: len(chat.messages) == 9)
+    async with bot(world, chat) as running:
+        await asyncio.sleep(1)
+        assert len(running.presenter._messages) <= 6
+        await quiet(running)
     shown = [message for message in chat.messages.values() if not message.contents[0].mention]
     assert sorted(message.text.split("\n")[0] for message in shown) == sorted(
         f"cat {number}" for number in range(9)

@@ -9,7 +9,7 @@ from bot.core.errors import ChatError, ChatUnavailable, SlowDown
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_installation import ADMIN, Bot, bot, play
 from tests.simulation.installation import Installation, host, image_model, until
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time
 
 FAILING: dict[str, Sequence[ChatError]] = {
     "penalties": [SlowDown(3.0), SlowDown(1.0), SlowDown(5.0)],
@@ -55,18 +55,15 @@ def test_both_halves_of_an_admins_command_survive(failures: Sequence[ChatError],
     play(scenario, installation(), chat)
 
 
-def test_an_answer_that_came_too_late_is_not_given() -> None:
+@in_virtual_time
+async def test_an_answer_that_came_too_late_is_not_given() -> None:
     """A person would get an hour later what they have long asked for elsewhere."""
     chat = FakeChat()
-
-    async def told() -> None:
-        async with bot(installation(), chat) as running:
-            chat.fail_when = lambda _chat: ChatUnavailable("away")
-            await running.dispatcher.call(chat.call("/queue"))
-            await asyncio.sleep(3600)
-            assert len(chat.asked) < 10
-            chat.fail_when = lambda _chat: None
-            await asyncio.sleep(3600)
-
-    run(told())
+    async with bot(installation(), chat) as running:
+        chat.fail_when = lambda _chat: ChatUnavailable("away")
+        await running.dispatcher.call(chat.call("/queue"))
+        await asyncio.sleep(3600)
+        assert len(chat.asked) < 10
+        chat.fail_when = lambda _chat: None
+        await asyncio.sleep(3600)
     assert chat.private == []

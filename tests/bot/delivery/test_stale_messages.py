@@ -15,7 +15,7 @@ from bot.delivery.standings import StaleMessages
 from bot.delivery.status_message import StatusMessage
 from queueing.core.jobs import Job, stand_in
 from queueing.core.status import Standing
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time, run
 
 if TYPE_CHECKING:
     from bot.core.queue import QueueStatus
@@ -96,7 +96,8 @@ def test_other_work_goes_on_while_a_long_line_is_looked_at() -> None:
     assert called == list(range(1, len(queue.asked) + 1))
 
 
-def test_other_work_goes_on_while_it_is_found_out_what_to_look_at(
+@in_virtual_time
+async def test_other_work_goes_on_while_it_is_found_out_what_to_look_at(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Every call would wait until ten thousand messages had been passed over, again and again."""
@@ -112,12 +113,9 @@ def test_other_work_goes_on_while_it_is_found_out_what_to_look_at(
         if not queue.asked:
             asyncio.get_running_loop().call_soon(turn)
 
-    async def looked() -> None:
-        asyncio.get_running_loop().call_soon(turn)
-        await look(queue, messages)
-
     monkeypatch.setattr(standings, "_watched", watched)
-    run(looked())
+    asyncio.get_running_loop().call_soon(turn)
+    await look(queue, messages)
     assert max(turns) >= len(messages)
     assert max(after - before for before, after in pairwise(turns)) <= SEVERAL + A_FEW
 

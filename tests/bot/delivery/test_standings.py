@@ -17,7 +17,7 @@ from queueing.core.status import Standing
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_installation import Bot, play
 from tests.simulation.installation import Installation, host, image_model
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time, run
 
 if TYPE_CHECKING:
     from bot.core.queue import QueueStatus
@@ -86,53 +86,44 @@ def test_whoever_asks_hears_of_a_failure() -> None:
     assert all(isinstance(each, StoreError) for each in found[1:])
 
 
-def test_a_running_job_waits_for_no_others() -> None:
+@in_virtual_time
+async def test_a_running_job_waits_for_no_others() -> None:
     """Its state is known without a forecast, and without the task that asks for many."""
-
-    async def scenario() -> None:
-        inquiry = inquire(Queue())
-        assert await inquiry.of(job(1, JobState.PROCESSING)) is not None
-
-    run(scenario())
+    inquiry = inquire(Queue())
+    assert await inquiry.of(job(1, JobState.PROCESSING)) is not None
 
 
-def test_a_job_that_has_begun_waits_for_no_others() -> None:
+@in_virtual_time
+async def test_a_job_that_has_begun_waits_for_no_others() -> None:
     """Its first message would come only when the last of a crowd has its place."""
-
-    async def scenario() -> None:
-        inquiry = inquire(Queue())  # no one answers
-        waiting = stand_in(1, "flux", 0.0)
-        asked = asyncio.create_task(inquiry.of(waiting))
-        other = asyncio.create_task(inquiry.of(stand_in(2, "flux", 0.0)))
-        await asyncio.sleep(0)
-        inquiry.changed(waiting)  # the same version says nothing new
-        newer = waiting.version + 1
-        inquiry.changed(replace(waiting, state=JobState.PROCESSING, version=newer))
-        standing = await asked
-        assert standing is not None
-        assert standing.job is waiting
-        assert not other.done()
-        other.cancel()
-
-    run(scenario())
+    inquiry = inquire(Queue())  # no one answers
+    waiting = stand_in(1, "flux", 0.0)
+    asked = asyncio.create_task(inquiry.of(waiting))
+    other = asyncio.create_task(inquiry.of(stand_in(2, "flux", 0.0)))
+    await asyncio.sleep(0)
+    inquiry.changed(waiting)  # the same version says nothing new
+    newer = waiting.version + 1
+    inquiry.changed(replace(waiting, state=JobState.PROCESSING, version=newer))
+    standing = await asked
+    assert standing is not None
+    assert standing.job is waiting
+    assert not other.done()
+    other.cancel()
 
 
-def test_a_job_waits_for_no_decision_about_earlier_ones() -> None:
+@in_virtual_time
+async def test_a_job_waits_for_no_decision_about_earlier_ones() -> None:
     """Each would be told where it stands only after the moment that is granted to the one before."""
-
-    async def scenario() -> None:
-        inquiry = inquire(Queue(undecided={1: 50.0}))
-        running = asyncio.create_task(inquiry.run())
-        first = asyncio.create_task(inquiry.of(stand_in(1, "flux", 0.0)))
-        await asyncio.sleep(0.1)
-        began = asyncio.get_running_loop().time()
-        await inquiry.of(stand_in(2, "flux", 0.0))
-        assert asyncio.get_running_loop().time() - began == pytest.approx(1.0), "one question"
-        assert not first.done()
-        await first
-        running.cancel()
-
-    run(scenario())
+    inquiry = inquire(Queue(undecided={1: 50.0}))
+    running = asyncio.create_task(inquiry.run())
+    first = asyncio.create_task(inquiry.of(stand_in(1, "flux", 0.0)))
+    await asyncio.sleep(0.1)
+    began = asyncio.get_running_loop().time()
+    await inquiry.of(stand_in(2, "flux", 0.0))
+    assert asyncio.get_running_loop().time() - began == pytest.approx(1.0), "one question"
+    assert not first.done()
+    await first
+    running.cancel()
 
 
 @dataclass
@@ -146,22 +137,20 @@ class Ticking:
         return 1000.0 + asyncio.get_running_loop().time() + 1e-6 * self.looks
 
 
-def test_a_turn_that_was_free_was_not_waited_for() -> None:
+@in_virtual_time
+async def test_a_turn_that_was_free_was_not_waited_for() -> None:
     """Every message would be drawn twice before it is sent."""
-
-    async def scenario() -> None:
-        channels = Channels({"fake": FakeChat()}, Ticking())
-        async with channels.turn("fake", "p1") as turn:
-            assert not turn.waited
-            second = asyncio.ensure_future(_waited(channels))
-            await asyncio.sleep(0.1)
-        assert await second
 
     async def _waited(channels: Channels) -> bool:
         async with channels.turn("fake", "p1") as turn:
             return turn.waited
 
-    run(scenario())
+    channels = Channels({"fake": FakeChat()}, Ticking())
+    async with channels.turn("fake", "p1") as turn:
+        assert not turn.waited
+        second = asyncio.ensure_future(_waited(channels))
+        await asyncio.sleep(0.1)
+    assert await second
 
 
 def test_a_look_that_finds_nothing_new_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from bot.core.errors import ChatMoved, ChatUnavailable, MessageGone, SlowDown
 from tests.fakes.chat import LIMITS, FakeChat
 from tests.simulation.bot_installation import ADMIN, Bot, bot
 from tests.simulation.installation import Installation, host, image_model, until
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time, run
 
 STARTED = "📦 Loading sdxl …"
 LOADED = "✅ sdxl is loaded on gpu-1 (comfy) and stays loaded."
@@ -56,62 +56,57 @@ def test_a_preload_that_a_restart_came_into_says_what_became_of_it(
     assert len(chat.messages) <= 1, "the outcome belongs into the message that is there"
 
 
-def test_an_unload_whose_outcome_could_not_be_told_is_told_after_a_restart(tmp_path: Path) -> None:
+@in_virtual_time
+async def test_an_unload_whose_outcome_could_not_be_told_is_told_after_a_restart(
+    tmp_path: Path,
+) -> None:
     """Unloading it stood there for ever after one refused edit and a stop."""
     chat = FakeChat()
-
-    async def scenario() -> None:
-        world = installation(tmp_path)
-        async with bot(world, chat) as running:
-            await running.dispatcher.call(chat.call("/preload sdxl", user=ADMIN))
-            await until(lambda: chat.messages and last(chat) == LOADED)
-            await running.dispatcher.call(chat.call("/unload sdxl", user=ADMIN))
-            await until(lambda: last(chat) == UNLOADING)
-            chat.fail_when = lambda _chat: ChatUnavailable("cut")
-            await asyncio.sleep(40)
-        chat.fail_when = lambda _chat: None
-        async with bot(world, chat):
-            await until(lambda: last(chat) == UNLOADED, within_s=30)
-
-    run(scenario())
+    world = installation(tmp_path)
+    async with bot(world, chat) as running:
+        await running.dispatcher.call(chat.call("/preload sdxl", user=ADMIN))
+        await until(lambda: chat.messages and last(chat) == LOADED)
+        await running.dispatcher.call(chat.call("/unload sdxl", user=ADMIN))
+        await until(lambda: last(chat) == UNLOADING)
+        chat.fail_when = lambda _chat: ChatUnavailable("cut")
+        await asyncio.sleep(40)
+    chat.fail_when = lambda _chat: None
+    async with bot(world, chat):
+        await until(lambda: last(chat) == UNLOADED, within_s=30)
 
 
-def test_a_command_that_keeps_ending_the_process_is_not_begun_for_ever(tmp_path: Path) -> None:
+@in_virtual_time
+async def test_a_command_that_keeps_ending_the_process_is_not_begun_for_ever(
+    tmp_path: Path,
+) -> None:
     """A load that takes the machine down would take it down at every start."""
     chat = FakeChat()
-
-    async def scenario() -> None:
-        world = installation(tmp_path)
-        async with bot(world, chat) as running:
-            await running.dispatcher.call(chat.call("/preload sdxl", user=ADMIN))
-            await until(lambda: chat.messages)
-        async with bot(world, chat):
-            await asyncio.sleep(2)
-        async with bot(world, chat) as running:
-            await until(lambda: "was restarted twice" in last(chat), within_s=5)
-            await asyncio.sleep(1)
-            assert await owed(running) == 0
-
-    run(scenario())
+    world = installation(tmp_path)
+    async with bot(world, chat) as running:
+        await running.dispatcher.call(chat.call("/preload sdxl", user=ADMIN))
+        await until(lambda: chat.messages)
+    async with bot(world, chat):
+        await asyncio.sleep(2)
+    async with bot(world, chat) as running:
+        await until(lambda: "was restarted twice" in last(chat), within_s=5)
+        await asyncio.sleep(1)
+        assert await owed(running) == 0
 
 
 @pytest.mark.parametrize(
     "refusal", [MessageGone("deleted"), SlowDown(300.0, old_message=True), ChatMoved("g2")]
 )
-def test_an_outcome_whose_message_cannot_be_edited_comes_beneath(
+@in_virtual_time
+async def test_an_outcome_whose_message_cannot_be_edited_comes_beneath(
     refusal: Exception, tmp_path: Path
 ) -> None:
     """A drain may last for hours, and its message be gone, or too old to be edited."""
     chat = FakeChat()
-
-    async def scenario() -> None:
-        async with bot(installation(tmp_path), chat) as running:
-            await running.dispatcher.call(chat.call("/preload sdxl", user=ADMIN, chat="g1"))
-            await until(lambda: chat.messages)
-            chat.failures.append(refusal)  # type: ignore[arg-type]
-            await until(lambda: last(chat) == LOADED, within_s=60)
-
-    run(scenario())
+    async with bot(installation(tmp_path), chat) as running:
+        await running.dispatcher.call(chat.call("/preload sdxl", user=ADMIN, chat="g1"))
+        await until(lambda: chat.messages)
+        chat.failures.append(refusal)  # type: ignore[arg-type]
+        await until(lambda: last(chat) == LOADED, within_s=60)
     first, second = chat.messages.values()
     assert (first.text, second.text) == (STARTED, LOADED)
 
@@ -121,52 +116,48 @@ stops = st.lists(st.floats(0.01, 15.0), max_size=4)
 
 @settings(max_examples=5)
 @given(stops, st.integers(1, 8))
-def test_after_forget_me_no_message_stays_half_true(
+@in_virtual_time
+async def test_after_forget_me_no_message_stays_half_true(
     tmp_path_factory: pytest.TempPathFactory, lives_s: list[float], jobs: int
 ) -> None:
     """Messages would say "#6 in line" of jobs that are deleted, until the end of days."""
     chat = FakeChat(limits=LIMITS)
     tmp_path = tmp_path_factory.mktemp("forget")
-
-    async def scenario() -> None:
-        world = installation(tmp_path)
-        async with bot(world, chat) as running:
-            for _ in range(jobs):
-                await running.dispatcher.call(chat.call("/image flux cat", chat="g1"))
-            await until(lambda: len(chat.messages) == jobs, within_s=60)
-            await running.dispatcher.call(chat.call("/forget me --sure", chat="g1"))
-            await asyncio.sleep(lives_s[0] if lives_s else 200)
-        for life_s in lives_s[1:]:
-            async with bot(world, chat):
-                await asyncio.sleep(life_s)
-        async with bot(world, chat) as running:
-            await asyncio.sleep(200)
-            assert await owed(running) == 0
-            assert await running.queue.jobs.open_jobs() == []
-
-    run(scenario())
+    world = installation(tmp_path)
+    async with bot(world, chat) as running:
+        for _ in range(jobs):
+            await running.dispatcher.call(chat.call("/image flux cat", chat="g1"))
+        await until(lambda: len(chat.messages) == jobs, within_s=60)
+        await running.dispatcher.call(chat.call("/forget me --sure", chat="g1"))
+        await asyncio.sleep(lives_s[0] if lives_s else 200)
+    for life_s in lives_s[1:]:
+        async with bot(world, chat):
+            await asyncio.sleep(life_s)
+    async with bot(world, chat) as running:
+        await asyncio.sleep(200)
+        assert await owed(running) == 0
+        assert await running.queue.jobs.open_jobs() == []
     shown = {each.text for each in chat.messages.values()}
     assert shown == {"Cancelled and deleted."}
 
 
-def test_an_answer_does_not_wait_for_all_the_messages_that_are_emptied(tmp_path: Path) -> None:
+@in_virtual_time
+async def test_an_answer_does_not_wait_for_all_the_messages_that_are_emptied(
+    tmp_path: Path,
+) -> None:
     """A person who forgets a hundred jobs would close the channel for two minutes."""
     chat = FakeChat()
     waited: list[float] = []
-
-    async def scenario() -> None:
-        loop = asyncio.get_running_loop()
-        async with bot(installation(tmp_path), chat) as running:
-            for _ in range(8):
-                await running.dispatcher.call(chat.call("/image flux cat", chat="g1"))
-            await until(lambda: len(chat.messages) == 8, within_s=60)
-            await asyncio.sleep(60)
-            await running.dispatcher.call(chat.call("/forget me --sure", chat="g1"))
-            await asyncio.sleep(1)
-            said, at = len(chat.private), loop.time()
-            await running.dispatcher.call(chat.call("/queue", chat="g1"))
-            await until(lambda: len(chat.private) > said)
-            waited.append(loop.time() - at)
-
-    run(scenario())
+    loop = asyncio.get_running_loop()
+    async with bot(installation(tmp_path), chat) as running:
+        for _ in range(8):
+            await running.dispatcher.call(chat.call("/image flux cat", chat="g1"))
+        await until(lambda: len(chat.messages) == 8, within_s=60)
+        await asyncio.sleep(60)
+        await running.dispatcher.call(chat.call("/forget me --sure", chat="g1"))
+        await asyncio.sleep(1)
+        said, at = len(chat.private), loop.time()
+        await running.dispatcher.call(chat.call("/queue", chat="g1"))
+        await until(lambda: len(chat.private) > said)
+        waited.append(loop.time() - at)
     assert waited[0] < 5.0

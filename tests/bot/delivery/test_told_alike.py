@@ -12,7 +12,7 @@ from bot.texts.catalogue import plain
 from tests.fakes.chat import FakeChat, Message
 from tests.simulation.bot_installation import ADMIN, Bot, bot
 from tests.simulation.installation import Installation, host, image_model
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time, run
 
 PAGE = ChatLimits(
     text=4000,
@@ -66,21 +66,18 @@ async def asked(running: Bot, user: str) -> str:
     return plain(said[-1].body).partition("\n\n")[0]
 
 
-def test_a_line_another_model_holds_back_is_told_the_same_in_its_message_and_in_queue() -> None:
+@in_virtual_time
+async def test_a_queue_held_back_is_told_the_same_in_its_message_and_by_the_command() -> None:
     """The message named moments long past, and other times than /queue."""
     passed: list[float] = []
     differs: list[bool] = []
-
-    async def play() -> None:
-        async with bot(two_models_one_gpu()) as running:
-            message = await qwen_behind_flux(running)
-            while "drawing" not in (queue := await asked(running, "f:1")):
-                shown, now = message.contents[-1].body, running.clock.now()
-                passed.extend(now - at for at in moments(shown) if at < now)
-                differs.append(plain(shown) not in queue)
-                await asyncio.sleep(1)
-
-    run(play())
+    async with bot(two_models_one_gpu()) as running:
+        message = await qwen_behind_flux(running)
+        while "drawing" not in (queue := await asked(running, "f:1")):
+            shown, now = message.contents[-1].body, running.clock.now()
+            passed.extend(now - at for at in moments(shown) if at < now)
+            differs.append(plain(shown) not in queue)
+            await asyncio.sleep(1)
     assert len(differs) > 20
     assert max(passed, default=0.0) < 3.0
     changes = "".join("x" if differ else " " for differ in differs)
@@ -116,28 +113,25 @@ def test_the_page_is_told_of_a_load_and_of_drawing_in_the_same_second() -> None:
         pytest.param(2.8, 10, marks=pytest.mark.thorough),
     ],
 )
-def test_a_place_that_keeps_moving_is_told_again_within_two_seconds_and_a_half(
+@in_virtual_time
+async def test_a_place_that_keeps_moving_is_told_again_within_two_seconds_and_a_half(
     every_s: float, others: int
 ) -> None:
     """While others came to a lane that goes first, a place was never the one in /queue."""
     differs: list[bool] = []
-
-    async def play() -> None:
-        chat = FakeChat(limits=Discord.limits)
-        async with bot(two_models_one_gpu(), chat) as running:
-            dispatcher = running.dispatcher
-            await dispatcher.call(chat.call("/limit fake:1 --lane relaxed", chat="3", user=ADMIN))
-            for room in ("1", "2", "3", "4"):
-                await dispatcher.call(chat.call("/image flux a cat", chat=room, user="fake:1"))
-            await asyncio.sleep(8)
-            message = next(each for each in chat.messages.values() if each.chat == "4")
-            async with asyncio.TaskGroup() as comers:
-                comers.create_task(come(running, others, every_s))
-                while "in line" in (queue := await asked(running, "fake:1")):
-                    differs.append(plain(message.contents[-1].body) not in queue)
-                    await asyncio.sleep(0.09)
-
-    run(play())
+    chat = FakeChat(limits=Discord.limits)
+    async with bot(two_models_one_gpu(), chat) as running:
+        dispatcher = running.dispatcher
+        await dispatcher.call(chat.call("/limit fake:1 --lane relaxed", chat="3", user=ADMIN))
+        for room in ("1", "2", "3", "4"):
+            await dispatcher.call(chat.call("/image flux a cat", chat=room, user="fake:1"))
+        await asyncio.sleep(8)
+        message = next(each for each in chat.messages.values() if each.chat == "4")
+        async with asyncio.TaskGroup() as comers:
+            comers.create_task(come(running, others, every_s))
+            while "in line" in (queue := await asked(running, "fake:1")):
+                differs.append(plain(message.contents[-1].body) not in queue)
+                await asyncio.sleep(0.09)
     assert any(differs)
     assert max(len(list(each)) for wrong, each in groupby(differs) if wrong) <= 25
 

@@ -16,7 +16,7 @@ from tests.fakes.clock import VirtualClock
 from tests.fakes.strict_chats import StrictChat, StrictDiscord, StrictTelegram, Window
 from tests.simulation.bot_installation import ADMIN, Bot, bot
 from tests.simulation.installation import Installation, host, image_model
-from tests.simulation.loop import VirtualLoop, run
+from tests.simulation.loop import VirtualLoop, in_virtual_time, run
 
 MODELS = tuple(f"model-{number}" for number in range(6))
 BEAT_S = 2.0  # a job ends so often
@@ -106,7 +106,8 @@ callers = st.lists(st.tuples(st.floats(0, 20), st.booleans()), min_size=1, max_s
 
 @settings(max_examples=20)
 @given(callers, st.integers(1, 4), st.randoms(use_true_random=False))
-def test_turns_are_taken_in_the_order_they_were_asked_for(
+@in_virtual_time
+async def test_turns_are_taken_in_the_order_they_were_asked_for(
     calls: list[tuple[float, bool]], updaters: int, random: Random
 ) -> None:
     """Anyone who asks often would pass anyone who asks once."""
@@ -120,23 +121,20 @@ def test_turns_are_taken_in_the_order_they_were_asked_for(
             served.append(name)
             await asyncio.sleep(random.uniform(0.0, 2.0))
 
-    async def scenario() -> None:
-        channels = Channels({"fake": chat}, VirtualClock())
+    channels = Channels({"fake": chat}, VirtualClock())
 
-        async def update(name: str) -> None:
-            while True:
-                await take(channels, name, burst=False)
+    async def update(name: str) -> None:
+        while True:
+            await take(channels, name, burst=False)
 
-        async def call(number: int, after_s: float, *, burst: bool) -> None:
-            await asyncio.sleep(after_s)
-            await take(channels, f"call {number}", burst=burst)
+    async def call(number: int, after_s: float, *, burst: bool) -> None:
+        await asyncio.sleep(after_s)
+        await take(channels, f"call {number}", burst=burst)
 
-        updating = [asyncio.create_task(update(f"update {n}")) for n in range(updaters)]
-        await asyncio.gather(*(call(n, at, burst=burst) for n, (at, burst) in enumerate(calls)))
-        for task in updating:
-            task.cancel()
-
-    run(scenario())
+    updating = [asyncio.create_task(update(f"update {n}")) for n in range(updaters)]
+    await asyncio.gather(*(call(n, at, burst=burst) for n, (at, burst) in enumerate(calls)))
+    for task in updating:
+        task.cancel()
     assert served == asked[: len(served)]
 
 
@@ -154,52 +152,46 @@ class StrictestTelegram(StrictTelegram):
 @pytest.mark.parametrize(
     ("seed", "calls"), [(1, 60), pytest.param(2, 300, marks=pytest.mark.thorough)]
 )
-def test_no_limit_is_broken_after_the_process_stalled(
+@in_virtual_time
+async def test_no_limit_is_broken_after_the_process_stalled(
     kind: type[StrictestTelegram] | type[StrictDiscord], seed: int, calls: int
 ) -> None:
     """What was spaced before it would all be sent at once after it, and be lost or punished."""
     random = Random(seed)
     chat = kind(random)
     told = Told()
-
-    async def scenario() -> None:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualLoop)
-        async with bot(studio(), chat) as running:
-            for number in range(calls):
-                room = f"g{number % 10}" if number % 9 == 0 else f"p{number % 200}"
-                verb = "/queue" if number % 3 else f"/image {MODELS[number % 6]} cat"
-                user = f"{chat.name}:{number}"
-                await running.dispatcher.call(mention(chat, verb, told, room=room, user=user))
-                await asyncio.sleep(5 / calls)
-                if number % 60 == 59:
-                    loop.stall(10.0)
-            for _ in range(calls // 7):
-                await asyncio.sleep(random.uniform(0.1, 2.0))
-                loop.stall(random.choice([0.3, 1.0, 10.0]))
-            await asyncio.sleep(300)
-
-    run(scenario())
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    async with bot(studio(), chat) as running:
+        for number in range(calls):
+            room = f"g{number % 10}" if number % 9 == 0 else f"p{number % 200}"
+            verb = "/queue" if number % 3 else f"/image {MODELS[number % 6]} cat"
+            user = f"{chat.name}:{number}"
+            await running.dispatcher.call(mention(chat, verb, told, room=room, user=user))
+            await asyncio.sleep(5 / calls)
+            if number % 60 == 59:
+                loop.stall(10.0)
+        for _ in range(calls // 7):
+            await asyncio.sleep(random.uniform(0.1, 2.0))
+            loop.stall(random.choice([0.3, 1.0, 10.0]))
+        await asyncio.sleep(300)
     assert chat.refused == 0
     assert len(told.seconds) == calls
 
 
-def test_a_burst_of_answers_keeps_to_a_channels_limit() -> None:
+@in_virtual_time
+async def test_a_burst_of_answers_keeps_to_a_channels_limit() -> None:
     """Ten people who ask at once would get a penalty for everyone in the channel."""
     chat = StrictDiscord(Random(1))
     told = Told()
-
-    async def scenario() -> None:
-        async with bot(studio(), chat) as running:
-            for _ in range(6):
-                calls = [
-                    mention(chat, "/queue", told, room="g1", user=f"discord:{number}")
-                    for number in range(10)
-                ]
-                await asyncio.gather(*(running.dispatcher.call(call) for call in calls))
-                await asyncio.sleep(11)
-
-    run(scenario())
+    async with bot(studio(), chat) as running:
+        for _ in range(6):
+            calls = [
+                mention(chat, "/queue", told, room="g1", user=f"discord:{number}")
+                for number in range(10)
+            ]
+            await asyncio.gather(*(running.dispatcher.call(call) for call in calls))
+            await asyncio.sleep(11)
     assert chat.refused == 0
     assert len(told.seconds) == 60
     assert sorted(told.seconds)[20] < 1.0, "the first of each burst are answered at once"

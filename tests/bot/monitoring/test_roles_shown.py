@@ -12,7 +12,7 @@ from bot.monitoring.metrics import Metrics
 from queueing.core.ports import SystemClock
 from tests.bot.monitoring.scraped import Scraped
 from tests.fakes.roles import FakePosts, PostTable
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time
 
 LEASE_S = 15.0
 
@@ -38,63 +38,54 @@ class Process:
         return {name: scraped.of(name)} if name in scraped.names else {}
 
 
-def test_a_post_that_moves_is_shown_where_it_is() -> None:
+@in_virtual_time
+async def test_a_post_that_moves_is_shown_where_it_is() -> None:
     """A failover would happen unseen, and a role that nobody holds would be noticed by people."""
-
-    async def scenario() -> None:
-        table = PostTable(LEASE_S)
-        one = Process(table, "a")
-        await asyncio.sleep(1)
-        other = Process(table, "b")
-        await asyncio.sleep(1)
-        assert one.shown("usher_role_held") == {"usher_role_held": 1}
-        assert one.shown("usher_role_epoch") == {"usher_role_epoch": 1}
-        assert other.shown("usher_role_held") == {"usher_role_held": 0}
-        assert other.shown("usher_role_epoch") == {}
-        one.task.cancel()
-        await asyncio.sleep(LEASE_S + 1)
-        assert one.shown("usher_role_held") == {"usher_role_held": 0}
-        assert one.shown("usher_role_epoch") == {}
-        assert other.shown("usher_role_epoch") == {"usher_role_epoch": 2}
-        other.task.cancel()
-
-    run(scenario())
+    table = PostTable(LEASE_S)
+    one = Process(table, "a")
+    await asyncio.sleep(1)
+    other = Process(table, "b")
+    await asyncio.sleep(1)
+    assert one.shown("usher_role_held") == {"usher_role_held": 1}
+    assert one.shown("usher_role_epoch") == {"usher_role_epoch": 1}
+    assert other.shown("usher_role_held") == {"usher_role_held": 0}
+    assert other.shown("usher_role_epoch") == {}
+    one.task.cancel()
+    await asyncio.sleep(LEASE_S + 1)
+    assert one.shown("usher_role_held") == {"usher_role_held": 0}
+    assert one.shown("usher_role_epoch") == {}
+    assert other.shown("usher_role_epoch") == {"usher_role_epoch": 2}
+    other.task.cancel()
 
 
 @pytest.mark.parametrize("holds", [True, False])
-def test_a_database_that_is_away_is_counted(holds: bool) -> None:
+@in_virtual_time
+async def test_a_database_that_is_away_is_counted(holds: bool) -> None:
     """Nobody would be told before people ask why nothing goes on."""
-
-    async def scenario() -> None:
-        table, away_s = PostTable(LEASE_S), 60.0
-        first = Process(table, "a")
-        await asyncio.sleep(1)
-        process = first if holds else Process(table, "b")
-        await asyncio.sleep(1)
-        assert process.shown("usher_database_away_seconds_total").popitem()[1] == 0
-        process.roles.away = True
-        await asyncio.sleep(away_s)
-        counted = process.shown("usher_database_away_seconds_total").popitem()[1]
-        assert away_s - LEASE_S / 2 < counted <= away_s + 1
-        process.roles.away = False
-        await asyncio.sleep(2 * LEASE_S)
-        counted = process.shown("usher_database_away_seconds_total").popitem()[1]
-        await asyncio.sleep(LEASE_S)
-        assert process.shown("usher_database_away_seconds_total").popitem()[1] == counted
-        assert counted < away_s + LEASE_S / 2
-        for task in {first.task, process.task}:
-            task.cancel()
-
-    run(scenario())
+    table, away_s = PostTable(LEASE_S), 60.0
+    first = Process(table, "a")
+    await asyncio.sleep(1)
+    process = first if holds else Process(table, "b")
+    await asyncio.sleep(1)
+    assert process.shown("usher_database_away_seconds_total").popitem()[1] == 0
+    process.roles.away = True
+    await asyncio.sleep(away_s)
+    counted = process.shown("usher_database_away_seconds_total").popitem()[1]
+    assert away_s - LEASE_S / 2 < counted <= away_s + 1
+    process.roles.away = False
+    await asyncio.sleep(2 * LEASE_S)
+    counted = process.shown("usher_database_away_seconds_total").popitem()[1]
+    await asyncio.sleep(LEASE_S)
+    assert process.shown("usher_database_away_seconds_total").popitem()[1] == counted
+    assert counted < away_s + LEASE_S / 2
+    for task in {first.task, process.task}:
+        task.cancel()
 
 
-def test_a_clock_that_is_off_is_shown() -> None:
+@in_virtual_time
+async def test_a_clock_that_is_off_is_shown() -> None:
     """A process that takes no role for it would be found at the next failover."""
-
-    async def scenario() -> None:
-        process = Process(PostTable(LEASE_S), "a")
-        process.clock.compare(-90.5)
-        assert process.shown("usher_clock_off_seconds") == {"usher_clock_off_seconds": -90.5}
-        process.task.cancel()
-
-    run(scenario())
+    process = Process(PostTable(LEASE_S), "a")
+    process.clock.compare(-90.5)
+    assert process.shown("usher_clock_off_seconds") == {"usher_clock_off_seconds": -90.5}
+    process.task.cancel()

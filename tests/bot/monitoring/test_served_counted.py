@@ -23,7 +23,7 @@ from tests.bot.api import whole_api
 from tests.bot.monitoring.scraped import scrape
 from tests.bot.whole_bot import DRAWS_AND_WRITES, on_telegram
 from tests.fakes.telegram.telegram import FakeTelegram
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time
 
 CONFIG = f"{whole_api.CONFIG}metrics: {{port: 0}}\n"
 TELEGRAM = "chats:\n  telegram: {token: '${TELEGRAM_TOKEN}', api_url: '${TELEGRAM_API}'}\n"
@@ -134,15 +134,12 @@ def test_a_loop_that_is_kept_busy_is_late() -> None:
     assert late[0] > 0.2
 
 
-def test_a_loop_that_does_little_is_on_time() -> None:
+@in_virtual_time
+async def test_a_loop_that_does_little_is_on_time() -> None:
     """An idle bot would seem late."""
     late: list[float] = []
-
-    async def scenario() -> None:
-        watching = asyncio.ensure_future(watch_loop(late.append))
-        await asyncio.sleep(60)
-        watching.cancel()
-
-    run(scenario())
+    watching = asyncio.ensure_future(watch_loop(late.append))
+    await asyncio.sleep(60)
+    watching.cancel()
     assert len(late) >= 100
     assert max(late) < 0.001

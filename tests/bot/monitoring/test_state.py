@@ -23,7 +23,7 @@ from tests.simulation.installation import (
     image_model,
     until,
 )
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time
 
 
 def one_gpu() -> Installation:
@@ -48,199 +48,172 @@ async def asked(queue: JobQueue, installation: Installation, model: str, **field
     return await queue.submitter.submit(new, limits=NO_LIMITS)
 
 
-def test_a_server_that_goes_away_is_shown() -> None:
+@in_virtual_time
+async def test_a_server_that_goes_away_is_shown() -> None:
     """No alarm would go off."""
-
-    async def scenario() -> None:
-        installation = one_gpu()
-        meters, read = new_meters()
-        async with (
-            installation.queue() as queue,
-            meters.on_queue(queue, installation.clock),
-        ):
-            await until(lambda: read().of("usher_backend_up", backend="comfy") == 1)
-            installation.servers["comfy"].die(-1)
-            await until(lambda: read().of("usher_backend_up", backend="comfy") == 0)
-
-    run(scenario())
+    installation = one_gpu()
+    meters, read = new_meters()
+    async with (
+        installation.queue() as queue,
+        meters.on_queue(queue, installation.clock),
+    ):
+        await until(lambda: read().of("usher_backend_up", backend="comfy") == 1)
+        installation.servers["comfy"].die(-1)
+        await until(lambda: read().of("usher_backend_up", backend="comfy") == 0)
 
 
-def test_a_machine_that_sleeps_is_told_from_one_that_is_away() -> None:
+@in_virtual_time
+async def test_a_machine_that_sleeps_is_told_from_one_that_is_away() -> None:
     """An alarm would go off each night."""
-
-    async def scenario() -> None:
-        wake = WakeSpec(mac="001a2b3c4d5e", takes_s=60.0)
-        installation = Installation.of(
-            [image_model("flux", "comfy"), image_model("sdxl", "far")],
-            [host("gpu", "comfy"), replace(host("cellar", "far"), wake=wake)],
-        )
-        for server in installation.servers.values():
-            server.up = False
-        meters, read = new_meters()
-        async with (
-            installation.queue() as queue,
-            meters.on_queue(queue, installation.clock),
-        ):
-            await until(lambda: read().of("usher_host_state", host="cellar", state="asleep") == 1)
-            assert read().of("usher_host_state", host="gpu", state="open") == 1
-            assert read().of("usher_host_state", host="cellar") == 1
-            assert read().of("usher_backend_up") == 0
-            await queue.admin.pause(host="gpu")
-            await asked(queue, installation, "flux")
-            await until(lambda: read().of("usher_host_state", host="gpu", state="paused") == 1)
-            await until(lambda: read().of("usher_queue_reason", model_name="flux") == 1)
-            assert read().of("usher_queue_reason", model_name="sdxl") == 0
-
-    run(scenario())
+    wake = WakeSpec(mac="001a2b3c4d5e", takes_s=60.0)
+    installation = Installation.of(
+        [image_model("flux", "comfy"), image_model("sdxl", "far")],
+        [host("gpu", "comfy"), replace(host("cellar", "far"), wake=wake)],
+    )
+    for server in installation.servers.values():
+        server.up = False
+    meters, read = new_meters()
+    async with (
+        installation.queue() as queue,
+        meters.on_queue(queue, installation.clock),
+    ):
+        await until(lambda: read().of("usher_host_state", host="cellar", state="asleep") == 1)
+        assert read().of("usher_host_state", host="gpu", state="open") == 1
+        assert read().of("usher_host_state", host="cellar") == 1
+        assert read().of("usher_backend_up") == 0
+        await queue.admin.pause(host="gpu")
+        await asked(queue, installation, "flux")
+        await until(lambda: read().of("usher_host_state", host="gpu", state="paused") == 1)
+        await until(lambda: read().of("usher_queue_reason", model_name="flux") == 1)
+        assert read().of("usher_queue_reason", model_name="sdxl") == 0
 
 
-def test_memory_taken_by_others_is_shown() -> None:
+@in_virtual_time
+async def test_memory_taken_by_others_is_shown() -> None:
     """An operator would not see why nothing fits any more."""
-
-    async def scenario() -> None:
-        installation = one_gpu()
-        installation.memory = FakeProbe(installation.gpus)
-        meters, read = new_meters()
-        async with (
-            installation.queue() as queue,
-            meters.on_queue(queue, installation.clock),
-        ):
-            before = read().of("usher_host_memory_bytes", kind="free")
-            installation.gpus["gpu"].other_mb = 6000
-            await until(lambda: read().of("usher_host_memory_bytes", kind="foreign") > 0)
-            assert read().of("usher_host_memory_bytes", kind="foreign") == 6000 * 2**20
-            assert read().of("usher_host_memory_bytes", kind="free") < before
-            assert read().of("usher_host_memory_bytes", kind="budget") == before
-
-    run(scenario())
+    installation = one_gpu()
+    installation.memory = FakeProbe(installation.gpus)
+    meters, read = new_meters()
+    async with (
+        installation.queue() as queue,
+        meters.on_queue(queue, installation.clock),
+    ):
+        before = read().of("usher_host_memory_bytes", kind="free")
+        installation.gpus["gpu"].other_mb = 6000
+        await until(lambda: read().of("usher_host_memory_bytes", kind="foreign") > 0)
+        assert read().of("usher_host_memory_bytes", kind="foreign") == 6000 * 2**20
+        assert read().of("usher_host_memory_bytes", kind="free") < before
+        assert read().of("usher_host_memory_bytes", kind="budget") == before
 
 
-def test_lanes_are_told_apart() -> None:
+@in_virtual_time
+async def test_lanes_are_told_apart() -> None:
     """The line of those who wait longest would hide in the sum."""
-
-    async def scenario() -> None:
-        installation = one_gpu()
-        meters, read = new_meters()
-        async with (
-            installation.queue() as queue,
-            meters.on_queue(queue, installation.clock),
-        ):
-            await queue.admin.pause()
-            for lane in ("vip", "relaxed", "relaxed"):
-                await asked(queue, installation, "flux", lane=lane)
-            await until(lambda: read().of("usher_jobs_waiting") == 3)
-            assert read().of("usher_jobs_waiting", model_name="flux", lane="relaxed") == 2
-            assert read().of("usher_jobs_waiting", model_name="flux", lane="vip") == 1
-
-    run(scenario())
+    installation = one_gpu()
+    meters, read = new_meters()
+    async with (
+        installation.queue() as queue,
+        meters.on_queue(queue, installation.clock),
+    ):
+        await queue.admin.pause()
+        for lane in ("vip", "relaxed", "relaxed"):
+            await asked(queue, installation, "flux", lane=lane)
+        await until(lambda: read().of("usher_jobs_waiting") == 3)
+        assert read().of("usher_jobs_waiting", model_name="flux", lane="relaxed") == 2
+        assert read().of("usher_jobs_waiting", model_name="flux", lane="vip") == 1
 
 
-def test_loads_that_fail_are_counted_and_their_jobs_as_failed() -> None:
+@in_virtual_time
+async def test_loads_that_fail_are_counted_and_their_jobs_as_failed() -> None:
     """A model that crashes its server would look like one that no one asks for."""
-
-    async def scenario() -> None:
-        installation = one_gpu()
-        installation.servers["comfy"].load_fates = lambda: Unavailable("it crashed")
-        meters, read = new_meters()
-        async with (
-            installation.queue() as queue,
-            meters.on_queue(queue, installation.clock),
-        ):
-            job = await asked(queue, installation, "flux")
-            await ended(queue, job)
-        assert read().of("usher_model_load_failures_total", model_name="flux", host="gpu") == 3
-        assert read().of("usher_model_loads_total") == 0
-        assert read().of("usher_jobs_total", model_name="flux", outcome="failed") == 1
-        assert read().of("usher_attempts_total") == 0
-
-    run(scenario())
+    installation = one_gpu()
+    installation.servers["comfy"].load_fates = lambda: Unavailable("it crashed")
+    meters, read = new_meters()
+    async with (
+        installation.queue() as queue,
+        meters.on_queue(queue, installation.clock),
+    ):
+        job = await asked(queue, installation, "flux")
+        await ended(queue, job)
+    assert read().of("usher_model_load_failures_total", model_name="flux", host="gpu") == 3
+    assert read().of("usher_model_loads_total") == 0
+    assert read().of("usher_jobs_total", model_name="flux", outcome="failed") == 1
+    assert read().of("usher_attempts_total") == 0
 
 
-def test_attempts_are_counted_by_their_end() -> None:
+@in_virtual_time
+async def test_attempts_are_counted_by_their_end() -> None:
     """Retries would be seen nowhere, and a job that needed three would look like one."""
-
-    async def scenario() -> None:
-        installation = one_gpu()
-        fates = [Fate(error=OutOfMemory("full"))]
-        installation.servers["comfy"].fates = lambda _work: fates.pop() if fates else Fate()
-        meters, read = new_meters()
-        async with (
-            installation.queue() as queue,
-            meters.on_queue(queue, installation.clock),
-        ):
-            job = await asked(queue, installation, "flux")
-            await ended(queue, job)
-            other = await asked(queue, installation, "sdxl")
-            await until(lambda: read().of("usher_jobs_running", model_name="sdxl") == 1)
-            await queue.submitter.cancel(other.id)
-        assert read().of("usher_attempts_total", outcome="completed") == 1
-        assert read().of("usher_attempts_total", outcome="retried") == 1
-        assert read().of("usher_attempts_total", outcome="cancelled") == 1
-        assert read().of("usher_attempts_total") == 3
-        assert read().of("usher_job_wait_seconds_count", model_name="flux") == 1
-        assert read().of("usher_jobs_total", outcome="cancelled") == 1
-
-    run(scenario())
+    installation = one_gpu()
+    fates = [Fate(error=OutOfMemory("full"))]
+    installation.servers["comfy"].fates = lambda _work: fates.pop() if fates else Fate()
+    meters, read = new_meters()
+    async with (
+        installation.queue() as queue,
+        meters.on_queue(queue, installation.clock),
+    ):
+        job = await asked(queue, installation, "flux")
+        await ended(queue, job)
+        other = await asked(queue, installation, "sdxl")
+        await until(lambda: read().of("usher_jobs_running", model_name="sdxl") == 1)
+        await queue.submitter.cancel(other.id)
+    assert read().of("usher_attempts_total", outcome="completed") == 1
+    assert read().of("usher_attempts_total", outcome="retried") == 1
+    assert read().of("usher_attempts_total", outcome="cancelled") == 1
+    assert read().of("usher_attempts_total") == 3
+    assert read().of("usher_job_wait_seconds_count", model_name="flux") == 1
+    assert read().of("usher_jobs_total", outcome="cancelled") == 1
 
 
-def test_promises_are_compared_with_what_happened() -> None:
+@in_virtual_time
+async def test_promises_are_compared_with_what_happened() -> None:
     """No one would notice that the moments told are wrong."""
-
-    async def scenario() -> None:
-        installation = one_gpu()
-        meters, read = new_meters()
-        async with (
-            installation.queue() as queue,
-            meters.on_queue(queue, installation.clock),
-        ):
-            queue.promises.follow()
-            for took_s in (5.0, 100.0):
-                fate = Fate(service_s=took_s)
-                installation.servers["comfy"].fates = partial(_always, fate)
-                job = await asked(queue, installation, "flux")
-                await until(lambda: read().of("usher_jobs_running") == 1)
-                current = await queue.jobs.get(job.id)
-                assert current is not None
-                await queue.status.standings([current])
-                await ended(queue, job)
-        assert read().of("usher_estimates_given_total", lane="normal") == 2
-        assert read().of("usher_estimates_kept_total", lane="normal") == 1
-        assert read().of("usher_estimate_error_seconds_sum", lane="normal") > 60
-
-    run(scenario())
-
-
-def test_a_queue_that_moves_away_takes_its_lines_along() -> None:
-    """Each process that ever held the queue would show the lines, and all would be added up."""
-
-    async def scenario() -> None:
-        installation = one_gpu()
-        meters, read = new_meters()
-        for held in (1, 2):
-            async with installation.queue() as queue:
-                async with meters.on_queue(queue, installation.clock):
-                    job = await asked(queue, installation, "flux")
-                    await ended(queue, job)
-                    assert "usher_jobs_waiting" in read().text
-                assert "usher_jobs_waiting" not in read().text
-                assert "usher_backend_up" not in read().text
-                assert read().of("usher_jobs_total", outcome="completed") == held
-
-    run(scenario())
-
-
-def test_a_job_found_running_is_counted_when_it_ends() -> None:
-    """After each restart a GPU would look idle for as long as a video takes."""
-
-    async def scenario() -> None:
-        installation = one_gpu()
-        meters, read = new_meters()
-        async with installation.queue() as queue:
+    installation = one_gpu()
+    meters, read = new_meters()
+    async with (
+        installation.queue() as queue,
+        meters.on_queue(queue, installation.clock),
+    ):
+        queue.promises.follow()
+        for took_s in (5.0, 100.0):
+            fate = Fate(service_s=took_s)
+            installation.servers["comfy"].fates = partial(_always, fate)
             job = await asked(queue, installation, "flux")
-            await until(lambda: bool(installation.servers["comfy"].running))
-            async with meters.on_queue(queue, installation.clock):
-                await ended(queue, job)
-        assert read().of("usher_attempts_total", outcome="completed") == 1
-        assert read().of("usher_job_wait_seconds_count") == 0, "it began in an earlier run"
+            await until(lambda: read().of("usher_jobs_running") == 1)
+            current = await queue.jobs.get(job.id)
+            assert current is not None
+            await queue.status.standings([current])
+            await ended(queue, job)
+    assert read().of("usher_estimates_given_total", lane="normal") == 2
+    assert read().of("usher_estimates_kept_total", lane="normal") == 1
+    assert read().of("usher_estimate_error_seconds_sum", lane="normal") > 60
 
-    run(scenario())
+
+@in_virtual_time
+async def test_a_queue_that_moves_away_takes_its_lines_along() -> None:
+    """Each process that ever held the queue would show the lines, and all would be added up."""
+    installation = one_gpu()
+    meters, read = new_meters()
+    for held in (1, 2):
+        async with installation.queue() as queue:
+            async with meters.on_queue(queue, installation.clock):
+                job = await asked(queue, installation, "flux")
+                await ended(queue, job)
+                assert "usher_jobs_waiting" in read().text
+            assert "usher_jobs_waiting" not in read().text
+            assert "usher_backend_up" not in read().text
+            assert read().of("usher_jobs_total", outcome="completed") == held
+
+
+@in_virtual_time
+async def test_a_job_found_running_is_counted_when_it_ends() -> None:
+    """After each restart a GPU would look idle for as long as a video takes."""
+    installation = one_gpu()
+    meters, read = new_meters()
+    async with installation.queue() as queue:
+        job = await asked(queue, installation, "flux")
+        await until(lambda: bool(installation.servers["comfy"].running))
+        async with meters.on_queue(queue, installation.clock):
+            await ended(queue, job)
+    assert read().of("usher_attempts_total", outcome="completed") == 1
+    assert read().of("usher_job_wait_seconds_count") == 0, "it began in an earlier run"

@@ -33,7 +33,7 @@ from queueing.store.jobs.job_store import JobStore
 from queueing.store.sql.database import Database
 from tests.fakes.clock import VirtualClock
 from tests.simulation.installation import Installation, host, image_model
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time, run
 
 ADA = Person(user="api:ada")
 IMAGE = File(name="p.png", mime="image/png", data=bytes(700_000))
@@ -141,27 +141,24 @@ def test_calls_at_once_through_two_services_exceed_no_limit(
     assert {next(iter(ids)) for ids in by_key.values()} == {job.id for job in jobs}
 
 
-def test_what_was_accepted_is_never_refused_when_it_is_asked_again() -> None:
+@in_virtual_time
+async def test_what_was_accepted_is_never_refused_when_it_is_asked_again() -> None:
     """A call delivered twice would be refused although its job runs, whatever changed meanwhile."""
-
-    async def play() -> None:
-        async with services(limits=PersonLimits(per_hour=1)) as (service,):
-            first = await service.draw(SubmissionDetails(person=ADA, key="k"), CAT)
-            assert isinstance(first, Job)
-            banned = Person(user=ADA.user, banned_at=0.0)
-            for again in (
-                SubmissionDetails(person=ADA, key="k"),
-                SubmissionDetails(person=ADA, key="k", unwanted=("cat",)),
-                SubmissionDetails(person=banned, key="k"),
-            ):
-                repeated = await service.draw(again, CAT)
-                assert isinstance(repeated, Job)
-                assert repeated.id == first.id
-            other = await service.draw(SubmissionDetails(person=ADA, key="other"), CAT)
-            assert isinstance(other, Refusal)
-            assert other.kind is RefusalKind.QUOTA_USED_UP
-
-    run(play())
+    async with services(limits=PersonLimits(per_hour=1)) as (service,):
+        first = await service.draw(SubmissionDetails(person=ADA, key="k"), CAT)
+        assert isinstance(first, Job)
+        banned = Person(user=ADA.user, banned_at=0.0)
+        for again in (
+            SubmissionDetails(person=ADA, key="k"),
+            SubmissionDetails(person=ADA, key="k", unwanted=("cat",)),
+            SubmissionDetails(person=banned, key="k"),
+        ):
+            repeated = await service.draw(again, CAT)
+            assert isinstance(repeated, Job)
+            assert repeated.id == first.id
+        other = await service.draw(SubmissionDetails(person=ADA, key="other"), CAT)
+        assert isinstance(other, Refusal)
+        assert other.kind is RefusalKind.QUOTA_USED_UP
 
 
 def test_files_at_once_are_counted_before_others_are_looked_at() -> None:

@@ -17,7 +17,7 @@ from queueing.store.jobs.job_store import JobStore
 from tests.fakes.servers.backend import Fate
 from tests.simulation.bot_installation import Bot, bot
 from tests.simulation.installation import NO_LIMITS, Installation, host, image_model, until
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time, run
 
 BETTER = "result of a cat"  # what the fake text server answers
 
@@ -74,35 +74,29 @@ def drawn(an_installation: Installation) -> list[tuple[float, str]]:
     return [(at, prompt) for at, _, prompt in an_installation.servers["comfy"].starts]
 
 
-def test_a_prompt_is_improved_drawn_and_shown_with_the_original() -> None:
+@in_virtual_time
+async def test_a_prompt_is_improved_drawn_and_shown_with_the_original() -> None:
     """Enhancement would do nothing, or people would not see what became of their words."""
     gpu = installation()
-
-    async def scenario() -> None:
-        async with bot(gpu) as running:
-            await asked(running, "/image flux a cat")
-            await quiet(running)
-            (message,) = running.chat.messages.values()
-            assert message.text.startswith(f"a cat\n✨ {BETTER}\nflux")
-            assert any("is improving the prompt" in text for text in message.texts)
-
-    run(scenario())
+    async with bot(gpu) as running:
+        await asked(running, "/image flux a cat")
+        await quiet(running)
+        (message,) = running.chat.messages.values()
+        assert message.text.startswith(f"a cat\n✨ {BETTER}\nflux")
+        assert any("is improving the prompt" in text for text in message.texts)
     ((at, prompt),) = drawn(gpu)
     assert prompt == BETTER
     assert at == pytest.approx(3.0, abs=0.2)  # asked at 0.5, answered in 2, fetched in 0.5
 
 
 @pytest.mark.parametrize("words", ["/image flux --raw a cat", "/image sdxl a cat"])
-def test_what_was_not_asked_to_be_improved_stays_as_written(words: str) -> None:
+@in_virtual_time
+async def test_what_was_not_asked_to_be_improved_stays_as_written(words: str) -> None:
     """--raw would mean nothing, or models without `enhance` would get other prompts."""
     gpu = installation(resident="qwen")
-
-    async def scenario() -> None:
-        async with bot(gpu) as running:
-            await asked(running, words)
-            await quiet(running)
-
-    run(scenario())
+    async with bot(gpu) as running:
+        await asked(running, words)
+        await quiet(running)
     assert [prompt for _, prompt in drawn(gpu)] == ["a cat"]
     assert not gpu.servers["studio"].starts
 
@@ -125,19 +119,16 @@ def test_a_text_model_that_fits_beside_everything_is_loaded_for_a_prompt() -> No
     assert at == pytest.approx(7.0, abs=0.3)
 
 
-def test_a_late_answer_is_not_waited_for() -> None:
+@in_virtual_time
+async def test_a_late_answer_is_not_waited_for() -> None:
     """A slow text model would hold images back for longer than ten seconds."""
     gpu = installation()
     gpu.servers["studio"].service_s = 500.0
-
-    async def scenario() -> None:
-        async with bot(gpu) as running:
-            await asked(running, "/image flux a cat")
-            await quiet(running)
-            assert asyncio.get_running_loop().time() < 60
-            assert gpu.servers["studio"].cancelled == ["a cat"]
-
-    run(scenario())
+    async with bot(gpu) as running:
+        await asked(running, "/image flux a cat")
+        await quiet(running)
+        assert asyncio.get_running_loop().time() < 60
+        assert gpu.servers["studio"].cancelled == ["a cat"]
     ((at, prompt),) = drawn(gpu)
     assert prompt == "a cat"
     assert at == pytest.approx(10.5, abs=0.2)
@@ -152,96 +143,81 @@ def test_a_failed_enhancement_lets_the_image_go_at_once() -> None:
     assert at == pytest.approx(1.5, abs=0.2)
 
 
-def test_younger_images_pass_one_whose_prompt_is_improved_and_it_is_next_then() -> None:
+@in_virtual_time
+async def test_younger_images_pass_one_whose_prompt_is_improved_and_it_is_next_then() -> None:
     """Enhancement would block the line, or cost an image its place in it."""
     gpu = installation()
     gpu.servers["studio"].service_s = 4.0
     gpu.servers["comfy"].service_s = 5.0
-
-    async def scenario() -> None:
-        async with bot(gpu) as running:
-            await asked(running, "/image flux a cat")
-            for number in range(3):
-                await running.dispatcher.call(running.chat.call(f"/image flux --raw dog {number}"))
-            await quiet(running)
-
-    run(scenario())
+    async with bot(gpu) as running:
+        await asked(running, "/image flux a cat")
+        for number in range(3):
+            await running.dispatcher.call(running.chat.call(f"/image flux --raw dog {number}"))
+        await quiet(running)
     assert [prompt for _, prompt in drawn(gpu)] == ["dog 0", BETTER, "dog 1", "dog 2"]
 
 
-def test_a_cancelled_image_takes_its_question_with_it() -> None:
+@in_virtual_time
+async def test_a_cancelled_image_takes_its_question_with_it() -> None:
     """Text servers would continue with prompts for images that are no longer wanted."""
     gpu = installation()
     gpu.servers["studio"].service_s = 9.0
-
-    async def scenario() -> None:
-        async with bot(gpu) as running:
-            await asked(running, "/image flux a cat")
-            await until(lambda: gpu.servers["studio"].starts)
-            await running.queue.submitter.cancel(1)
-            await quiet(running)
-            assert asyncio.get_running_loop().time() < 5
-
-    run(scenario())
+    async with bot(gpu) as running:
+        await asked(running, "/image flux a cat")
+        await until(lambda: gpu.servers["studio"].starts)
+        await running.queue.submitter.cancel(1)
+        await quiet(running)
+        assert asyncio.get_running_loop().time() < 5
     assert not drawn(gpu)
     assert gpu.servers["studio"].cancelled == ["a cat"]
 
 
-def test_the_question_counts_against_nobodys_limits() -> None:
+@in_virtual_time
+async def test_the_question_counts_against_nobodys_limits() -> None:
     """A person with room for one job would be refused their next one."""
     gpu = installation()
-
-    async def scenario() -> None:
-        async with bot(gpu) as running:
-            await asked(running, "/image flux a cat")
-            await until(lambda: gpu.servers["studio"].starts)
-            assert [job.id for job in await running.queue.jobs.open_jobs("fake:1")] == [1]
-            await quiet(running)
-
-    run(scenario())
+    async with bot(gpu) as running:
+        await asked(running, "/image flux a cat")
+        await until(lambda: gpu.servers["studio"].starts)
+        assert [job.id for job in await running.queue.jobs.open_jobs("fake:1")] == [1]
+        await quiet(running)
 
 
-def test_a_forgotten_image_takes_its_question_with_it() -> None:
+@in_virtual_time
+async def test_a_forgotten_image_takes_its_question_with_it() -> None:
     """A person's words would stay in the question about them, whatever was promised."""
     gpu = installation()
     gpu.servers["studio"].service_s = 8.0
+    async with bot(gpu) as running:
+        await asked(running, "/image flux a cat")
+        await until(lambda: gpu.servers["studio"].starts)
+        assert await running.queue.jobs.get(2) is not None
+        await running.dispatcher.call(running.chat.call("/forget me --sure"))
+        await asyncio.sleep(15)
+        assert [await running.queue.jobs.get(1), await running.queue.jobs.get(2)] == [
+            None,
+            None,
+        ]
 
-    async def scenario() -> None:
-        async with bot(gpu) as running:
-            await asked(running, "/image flux a cat")
-            await until(lambda: gpu.servers["studio"].starts)
-            assert await running.queue.jobs.get(2) is not None
-            await running.dispatcher.call(running.chat.call("/forget me --sure"))
-            await asyncio.sleep(15)
-            assert [await running.queue.jobs.get(1), await running.queue.jobs.get(2)] == [
-                None,
-                None,
-            ]
-
-            await asked(running, "/image flux a cat")
-            await quiet(running)
-            assert await running.queue.jobs.get(4) is not None
-            await running.dispatcher.call(running.chat.call("/forget me --sure"))
-            await asyncio.sleep(1)
-            assert [await running.queue.jobs.get(3), await running.queue.jobs.get(4)] == [
-                None,
-                None,
-            ]
-
-    run(scenario())
+        await asked(running, "/image flux a cat")
+        await quiet(running)
+        assert await running.queue.jobs.get(4) is not None
+        await running.dispatcher.call(running.chat.call("/forget me --sure"))
+        await asyncio.sleep(1)
+        assert [await running.queue.jobs.get(3), await running.queue.jobs.get(4)] == [
+            None,
+            None,
+        ]
 
 
-def test_words_a_chat_does_not_want_are_not_put_into_a_prompt() -> None:
+@in_virtual_time
+async def test_words_a_chat_does_not_want_are_not_put_into_a_prompt() -> None:
     """A text model could bring in what people of that chat may not ask for."""
     gpu = installation()
     chat_settings = ChatSettingsTable(by_key={"*": ChatSettings(words=("result",))})
-
-    async def scenario() -> None:
-        async with bot(gpu, live=LiveSettings(chat_settings=chat_settings)) as running:
-            await asked(running, "/image flux a cat")
-            await quiet(running)
-
-    run(scenario())
+    async with bot(gpu, live=LiveSettings(chat_settings=chat_settings)) as running:
+        await asked(running, "/image flux a cat")
+        await quiet(running)
     ((at, prompt),) = drawn(gpu)
     assert prompt == "a cat"
     assert at == pytest.approx(3.0, abs=0.2)
@@ -298,21 +274,18 @@ def test_a_crash_between_the_two_loses_neither(
         assert image.request.original == "a cat"
 
 
-def test_a_call_repeated_after_a_crash_is_seen_through_once(
+@in_virtual_time
+async def test_a_call_repeated_after_a_crash_is_seen_through_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Chats hand over again what was not confirmed: two would wait for one prompt, and one fail."""
     gpu = installation(f"sqlite:///{tmp_path}/usher.db")
-
-    async def scenario() -> None:
-        await left_behind(gpu, state=JobState.PENDING)
-        async with bot(gpu) as running:
-            await running.queue.submitter.submit(CALL, limits=NO_LIMITS)
-            await until(lambda: gpu.servers["comfy"].finished)
-            await asyncio.sleep(15)
-            assert not await running.queue.jobs.open_jobs()
-
-    run(scenario())
+    await left_behind(gpu, state=JobState.PENDING)
+    async with bot(gpu) as running:
+        await running.queue.submitter.submit(CALL, limits=NO_LIMITS)
+        await until(lambda: gpu.servers["comfy"].finished)
+        await asyncio.sleep(15)
+        assert not await running.queue.jobs.open_jobs()
     ((_, prompt),) = drawn(gpu)
     assert prompt == BETTER
     assert not [each for each in caplog.records if each.levelno >= logging.ERROR]

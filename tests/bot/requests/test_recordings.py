@@ -28,7 +28,7 @@ from tests.fakes.far_queue import FarQueue
 from tests.fakes.servers.backend import Fate
 from tests.simulation.bot_installation import ADMIN, Bot, bot
 from tests.simulation.installation import Installation, host, image_model, until
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time, run
 
 SAID = "why is the sky blue"
 ANSWER = f"result of {SAID}"
@@ -322,59 +322,55 @@ def snapshot(source: str, target: Path) -> str:
         for n in range(18)
     ],
 )
-def test_a_kill_at_any_moment_loses_and_doubles_nothing(tmp_path: Path, killed_at: float) -> None:
+@in_virtual_time
+async def test_a_kill_at_any_moment_loses_and_doubles_nothing(
+    tmp_path: Path, killed_at: float
+) -> None:
     """A crash between two steps would lose the question, or ask it twice."""
     file = tmp_path / "usher.db"
     gpu = house(f"sqlite:///{file}")
     chat = FakeChat()
     call = chat.call("/ask", files=(voice(),), key="fake:same")
-
-    async def scenario() -> None:
-        async with bot(gpu, chat) as running:
-            await running.people.change("fake:1", aloud=1)
-            await asyncio.sleep(0.5)
-            await running.dispatcher.call(call)
-            await asyncio.sleep(killed_at)
-            gpu.url = snapshot(str(file), tmp_path / "left.db")
-            shown = {number: list(m.contents) for number, m in chat.messages.items()}
-        for number in chat.messages.keys() - shown.keys():
-            del chat.messages[number]
-        async with bot(gpu, chat) as running:
-            await running.dispatcher.call(call)  # it was perhaps not confirmed
-            await quiet(running)
-            job = await question(running)
-            assert job.state is JobState.COMPLETED
-            output = await running.queue.jobs.output(job)
-            assert output == Output(text=ANSWER)
-            for key in (recordings.writing_key(1, 0), recordings.speech_key(1)):
-                made = await running.queue.jobs.find(key)
-                assert made is not None
-                assert (made.state, made.acknowledged) == (JobState.COMPLETED, True)
-            assert await running.queue.jobs.get(4) is None
-
-    run(scenario())
+    async with bot(gpu, chat) as running:
+        await running.people.change("fake:1", aloud=1)
+        await asyncio.sleep(0.5)
+        await running.dispatcher.call(call)
+        await asyncio.sleep(killed_at)
+        gpu.url = snapshot(str(file), tmp_path / "left.db")
+        shown = {number: list(m.contents) for number, m in chat.messages.items()}
+    for number in chat.messages.keys() - shown.keys():
+        del chat.messages[number]
+    async with bot(gpu, chat) as running:
+        await running.dispatcher.call(call)  # it was perhaps not confirmed
+        await quiet(running)
+        job = await question(running)
+        assert job.state is JobState.COMPLETED
+        output = await running.queue.jobs.output(job)
+        assert output == Output(text=ANSWER)
+        for key in (recordings.writing_key(1, 0), recordings.speech_key(1)):
+            made = await running.queue.jobs.find(key)
+            assert made is not None
+            assert (made.state, made.acknowledged) == (JobState.COMPLETED, True)
+        assert await running.queue.jobs.get(4) is None
     answers = [m for m in chat.messages.values() if ANSWER in m.text]
     sounds = [m for m in chat.messages.values() if m.contents[-1].files]
     assert (len(answers), len(sounds)) == (1, 1)
     assert len(chat.messages) == 2
 
 
-def test_a_stop_between_the_steps_is_no_end(tmp_path: Path) -> None:
+@in_virtual_time
+async def test_a_stop_between_the_steps_is_no_end(tmp_path: Path) -> None:
     """An orderly stop would fail every question that is being written down."""
     gpu = house(f"sqlite:///{tmp_path}/usher.db")
     chat = FakeChat()
-
-    async def scenario() -> None:
-        for pause_s in (1.0, 2.0, 1.0, 4.0, 1.5):
-            async with bot(gpu, chat) as running:
-                if not chat.messages:
-                    await says(running)
-                await asyncio.sleep(pause_s)
-            await asyncio.sleep(4_000)  # longer than any delay
+    for pause_s in (1.0, 2.0, 1.0, 4.0, 1.5):
         async with bot(gpu, chat) as running:
-            await quiet(running)
-
-    run(scenario())
+            if not chat.messages:
+                await says(running)
+            await asyncio.sleep(pause_s)
+        await asyncio.sleep(4_000)  # longer than any delay
+    async with bot(gpu, chat) as running:
+        await quiet(running)
     message, ping = chat.messages.values()
     assert ANSWER in message.text
     assert ping.texts == ["Ready: the answer from qwen ↑"]

@@ -8,7 +8,7 @@ from bot.core.origin import Origin
 from queueing.core.errors import StoreError
 from queueing.core.jobs import Job, JobState
 from tests.fakes.clock import VirtualClock
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time
 
 
 def ended_job() -> Job:
@@ -46,32 +46,26 @@ def endings(deliveries: Away) -> JobEndings:
     return JobEndings(HookSettings(), deliveries=deliveries, jobs=jobs, clock=VirtualClock())
 
 
-def test_an_end_is_acknowledged_once_the_database_is_back() -> None:
+@in_virtual_time
+async def test_an_end_is_acknowledged_once_the_database_is_back() -> None:
     """Every job of a program would be kept for good."""
-
-    async def scenario() -> None:
-        away = Away()
-        running = asyncio.create_task(endings(away).run())
-        await asyncio.sleep(2 * AGAIN_S)
-        assert away.tries == 2
-        away.there = True
-        await asyncio.sleep(10 * AGAIN_S)
-        assert away.tries == 3
-        running.cancel()
-        await asyncio.wait([running])
-        assert running.cancelled()
-
-    run(scenario())
+    away = Away()
+    running = asyncio.create_task(endings(away).run())
+    await asyncio.sleep(2 * AGAIN_S)
+    assert away.tries == 2
+    away.there = True
+    await asyncio.sleep(10 * AGAIN_S)
+    assert away.tries == 3
+    running.cancel()
+    await asyncio.wait([running])
+    assert running.cancelled()
 
 
-def test_a_stop_while_the_database_is_away_is_a_stop() -> None:
+@in_virtual_time
+async def test_a_stop_while_the_database_is_away_is_a_stop() -> None:
     """The process would log a bug, and begin again what it should end."""
-
-    async def scenario() -> None:
-        running = asyncio.create_task(endings(Away()).run())
-        await asyncio.sleep(AGAIN_S / 2)
-        running.cancel()
-        await asyncio.wait([running])
-        assert running.cancelled()
-
-    run(scenario())
+    running = asyncio.create_task(endings(Away()).run())
+    await asyncio.sleep(AGAIN_S / 2)
+    running.cancel()
+    await asyncio.wait([running])
+    assert running.cancelled()

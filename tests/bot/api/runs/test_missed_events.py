@@ -10,7 +10,7 @@ from queueing.core.jobs import Job, JobEvent, JobState
 from queueing.core.requests import Progress
 from queueing.core.status import Standing
 from tests.bot.delivery.results.rendering import completed
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time, run
 
 
 class Queue:
@@ -89,19 +89,17 @@ def test_a_failing_database_is_asked_again() -> None:
     assert watched(job, Queue(job, failing=2), done).job is done
 
 
-def test_an_end_before_the_first_look_is_read() -> None:
+@in_virtual_time
+async def test_an_end_before_the_first_look_is_read() -> None:
     """A job ends while its caller reads it: the call would wait for an end that has been told."""
     job = replace(completed(), state=JobState.PROCESSING, version=3)
     done = replace(job, state=JobState.COMPLETED, version=4)
-
-    async def scenario() -> bool:
-        runs = Runs(Queue(done), Queue(done))  # type: ignore[arg-type]
-        serving = asyncio.create_task(runs.run())
-        runs.on_event(JobChanged(job=job, event=JobEvent.START))
-        runs.on_event(JobChanged(job=done, event=JobEvent.COMPLETE))
-        with runs.watch(job) as (seen, news):
-            ended = await seen.until_final(news, asyncio.get_running_loop().time() + 60)
-        serving.cancel()
-        return ended and seen.job is done
-
-    assert run(scenario())
+    runs = Runs(Queue(done), Queue(done))  # type: ignore[arg-type]
+    serving = asyncio.create_task(runs.run())
+    runs.on_event(JobChanged(job=job, event=JobEvent.START))
+    runs.on_event(JobChanged(job=done, event=JobEvent.COMPLETE))
+    with runs.watch(job) as (seen, news):
+        ended = await seen.until_final(news, asyncio.get_running_loop().time() + 60)
+    serving.cancel()
+    assert ended
+    assert seen.job is done

@@ -10,7 +10,7 @@ from bot.config.config import Config
 from bot.config.loader import ConfigError, parse
 from queueing.core.leases import LeaderInfo, ServerLook
 from tests.fakes.roles import FakePosts, PostTable
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time
 
 CONFIG = """\
 database: postgresql://127.0.0.1/usher
@@ -36,88 +36,73 @@ async def told(roles: FakePosts, by: Agreement, role: str = DECISIVE) -> LeaderI
     return found
 
 
-def test_the_same_configuration_is_agreed_with_whatever_the_version() -> None:
+@in_virtual_time
+async def test_the_same_configuration_is_agreed_with_whatever_the_version() -> None:
     """No version could be followed by the next one while the bot runs."""
-
-    async def scenario() -> None:
-        held = await told(FakePosts(PostTable(15), "one:1"), agreement(version="0.9"))
-        agreement(version="1.0").require([held])
-        assert version_of(held.about) == "0.9"
-
-    run(scenario())
+    held = await told(FakePosts(PostTable(15), "one:1"), agreement(version="0.9"))
+    agreement(version="1.0").require([held])
+    assert version_of(held.about) == "0.9"
 
 
-def test_another_configuration_is_refused_by_what_differs() -> None:
+@in_virtual_time
+async def test_another_configuration_is_refused_by_what_differs() -> None:
     """Two leaders in turn would plan with different GPUs and models, for no visible reason."""
-
-    async def scenario() -> None:
-        held = await told(FakePosts(PostTable(15), "one:1"), agreement(version="0.9"))
-        other = agreement("vram: 12GB}, sdxl: {backends: [stand-in]}", "vram: 8GB}")
-        with pytest.raises(ConfigError) as refused:
-            other.require([held])
-        assert str(refused.value) == (
-            "another process of this cluster (one:1, usher 0.9) has another configuration:"
-            " models.flux.vram differs and models.sdxl is only there; give all processes the same one, or"
-            " stop the others first"
-        )
-
-    run(scenario())
+    held = await told(FakePosts(PostTable(15), "one:1"), agreement(version="0.9"))
+    other = agreement("vram: 12GB}, sdxl: {backends: [stand-in]}", "vram: 8GB}")
+    with pytest.raises(ConfigError) as refused:
+        other.require([held])
+    assert str(refused.value) == (
+        "another process of this cluster (one:1, usher 0.9) has another configuration:"
+        " models.flux.vram differs and models.sdxl is only there; give all processes the same one, or"
+        " stop the others first"
+    )
 
 
 @pytest.mark.parametrize("about", ["", "?", "[]", "7", '{"version": "2", "settings": 7}'])
-def test_a_holder_that_tells_nothing_known_binds_no_one(about: str) -> None:
+@in_virtual_time
+async def test_a_holder_that_tells_nothing_known_binds_no_one(about: str) -> None:
     """A version that tells its settings in another form would keep others from starting."""
-
-    async def scenario() -> None:
-        roles = FakePosts(PostTable(15), "one:1")
-        assert await roles.take(DECISIVE, address="", about=lambda _: about) is not None
-        (held,) = await roles.introductions()
-        agreement().require([held])
-
-    run(scenario())
+    roles = FakePosts(PostTable(15), "one:1")
+    assert await roles.take(DECISIVE, address="", about=lambda _: about) is not None
+    (held,) = await roles.introductions()
+    agreement().require([held])
 
 
-def test_only_the_holder_of_the_queue_decides() -> None:
+@in_virtual_time
+async def test_only_the_holder_of_the_queue_decides() -> None:
     """A process that ends would be compared with, though the queue has long been another's."""
-
-    async def scenario() -> None:
-        held = await told(FakePosts(PostTable(15), "one:1"), agreement("12GB", "8GB"), "telegram")
-        agreement().require([held])
-        assert "settings" not in held.about
-        assert version_of(held.about) == "1.0"
-
-    run(scenario())
+    held = await told(FakePosts(PostTable(15), "one:1"), agreement("12GB", "8GB"), "telegram")
+    agreement().require([held])
+    assert "settings" not in held.about
+    assert version_of(held.about) == "1.0"
 
 
-def test_two_that_start_at_once_are_compared_as_well() -> None:
+@in_virtual_time
+async def test_two_that_start_at_once_are_compared_as_well() -> None:
     """Neither saw the other before it applied, and the later one would lead one day."""
+    table = PostTable(15)
+    one, two = FakePosts(table, "one:1"), FakePosts(table, "two:2")
+    mine, other = agreement(), agreement("12GB", "8GB")
+    mine.require(await one.introductions())
+    other.require(await two.introductions())
+    lease = await one.take(DECISIVE, address="", about=mine.about(DECISIVE))
+    assert lease is not None
+    two.away = True  # a database that is away is no disagreement
+    loop = asyncio.get_running_loop()
+    seen_at = 0.0
 
-    async def scenario() -> None:
-        table = PostTable(15)
-        one, two = FakePosts(table, "one:1"), FakePosts(table, "two:2")
-        mine, other = agreement(), agreement("12GB", "8GB")
-        mine.require(await one.introductions())
-        other.require(await two.introductions())
-        lease = await one.take(DECISIVE, address="", about=mine.about(DECISIVE))
-        assert lease is not None
-        two.away = True  # a database that is away is no disagreement
-        loop = asyncio.get_running_loop()
-        seen_at = 0.0
+    async def both() -> None:
+        nonlocal seen_at
+        async with mine.kept(one, every_s=EVERY_S), other.kept(two, every_s=EVERY_S):
+            await asyncio.sleep(2 * EVERY_S)
+            await one.renew(lease)
+            two.away, seen_at = False, loop.time()
+            await asyncio.Event().wait()
 
-        async def both() -> None:
-            nonlocal seen_at
-            async with mine.kept(one, every_s=EVERY_S), other.kept(two, every_s=EVERY_S):
-                await asyncio.sleep(2 * EVERY_S)
-                await one.renew(lease)
-                two.away, seen_at = False, loop.time()
-                await asyncio.Event().wait()
-
-        with pytest.raises(ExceptionGroup) as refused:
-            await both()
-        assert refused.group_contains(ConfigError, match="models.flux.vram differs", depth=2)
-        assert loop.time() - seen_at <= EVERY_S
-
-    run(scenario())
+    with pytest.raises(ExceptionGroup) as refused:
+        await both()
+    assert refused.group_contains(ConfigError, match="models.flux.vram differs", depth=2)
+    assert loop.time() - seen_at <= EVERY_S
 
 
 @pytest.mark.parametrize(
@@ -151,40 +136,34 @@ def test_a_server_that_names_its_models_may_offer_them_later() -> None:
     require_models(found, ServerLook(open_jobs={"qwen": 1}))
 
 
-def test_a_reloaded_leader_tells_the_others_and_a_reloaded_follower_learns_who_lags() -> None:
+@in_virtual_time
+async def test_a_reloaded_leader_tells_the_others_and_a_reloaded_follower_learns_who_lags() -> None:
     """Processes that start later would be refused for settings that no one has any more."""
-
-    async def scenario() -> None:
-        table = PostTable(15)
-        one, two = FakePosts(table, "one:1"), FakePosts(table, "two:2")
-        leader, follower = agreement(), agreement()
-        await told(one, leader)
-        (await follower.reloading(two, read("12GB", "8GB")))()
-        (note,) = await follower.tell_again(two, "two:2")
-        assert "(one:1) has another configuration: models.flux.vram differs; reload it" in note
-        (await leader.reloading(one, read("12GB", "8GB")))()
-        assert await leader.tell_again(one, "one:1") == ()
-        assert await follower.tell_again(two, "two:2") == ()
-        agreement("12GB", "8GB").require(await two.introductions())
-
-    run(scenario())
+    table = PostTable(15)
+    one, two = FakePosts(table, "one:1"), FakePosts(table, "two:2")
+    leader, follower = agreement(), agreement()
+    await told(one, leader)
+    (await follower.reloading(two, read("12GB", "8GB")))()
+    (note,) = await follower.tell_again(two, "two:2")
+    assert "(one:1) has another configuration: models.flux.vram differs; reload it" in note
+    (await leader.reloading(one, read("12GB", "8GB")))()
+    assert await leader.tell_again(one, "one:1") == ()
+    assert await follower.tell_again(two, "two:2") == ()
+    agreement("12GB", "8GB").require(await two.introductions())
 
 
-def test_a_process_reloaded_right_after_a_takeover_goes_on() -> None:
+@in_virtual_time
+async def test_a_process_reloaded_right_after_a_takeover_goes_on() -> None:
     """It would end, and be told that it should have been the same all along."""
-
-    async def scenario() -> None:
-        table = PostTable(15)
-        one, two = FakePosts(table, "one:1"), FakePosts(table, "two:2")
-        follower = agreement()
-        async with follower.kept(two, every_s=EVERY_S):
-            await asyncio.sleep(1)  # no one leads yet
-            lease = await one.take(DECISIVE, address="", about=agreement().about(DECISIVE))
-            assert lease is not None
-            (await follower.reloading(two, read("12GB", "8GB")))()
-            assert len(await follower.tell_again(two, "two:2")) == 1
-            for _ in range(3):
-                await asyncio.sleep(EVERY_S)
-                await one.renew(lease)
-
-    run(scenario())
+    table = PostTable(15)
+    one, two = FakePosts(table, "one:1"), FakePosts(table, "two:2")
+    follower = agreement()
+    async with follower.kept(two, every_s=EVERY_S):
+        await asyncio.sleep(1)  # no one leads yet
+        lease = await one.take(DECISIVE, address="", about=agreement().about(DECISIVE))
+        assert lease is not None
+        (await follower.reloading(two, read("12GB", "8GB")))()
+        assert len(await follower.tell_again(two, "two:2")) == 1
+        for _ in range(3):
+            await asyncio.sleep(EVERY_S)
+            await one.renew(lease)

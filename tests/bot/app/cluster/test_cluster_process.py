@@ -6,10 +6,11 @@ from typing import Any, cast
 
 from bot.app.cluster_process import ClusterProcess
 from queueing.core.errors import StoreError
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time
 
 
-def test_a_database_that_is_away_when_the_api_begins_is_waited_for() -> None:
+@in_virtual_time
+async def test_a_database_that_is_away_when_the_api_begins_is_waited_for() -> None:
     """A server that restarts would end every process that starts meanwhile, its other duties too."""
     opened = 0
 
@@ -23,18 +24,15 @@ def test_a_database_that_is_away_when_the_api_begins_is_waited_for() -> None:
     async def connected() -> None:
         return
 
-    async def scenario() -> None:
-        held = SimpleNamespace(config=SimpleNamespace(api="here"))
-        setup = SimpleNamespace(in_force=held, open_database=open_database)
-        names = ("keeper", "entrance", "agreement", "shown", "watched")
-        parts: dict[str, Any] = dict.fromkeys(names)
-        link = SimpleNamespace(connected=connected)
-        process = ClusterProcess(cast("Any", setup), **parts, link=cast("Any", link))
-        serving = asyncio.ensure_future(process.run([], serves_api=True))
-        await asyncio.sleep(60)
-        assert not serving.done()
-        assert opened == 3
-        serving.cancel()
-        await asyncio.wait({serving})
-
-    run(scenario())
+    held = SimpleNamespace(config=SimpleNamespace(api="here"))
+    setup = SimpleNamespace(in_force=held, open_database=open_database)
+    names = ("keeper", "entrance", "agreement", "shown", "watched")
+    parts: dict[str, Any] = dict.fromkeys(names)
+    link = SimpleNamespace(connected=connected)
+    process = ClusterProcess(cast("Any", setup), **parts, link=cast("Any", link))
+    serving = asyncio.ensure_future(process.run([], serves_api=True))
+    await asyncio.sleep(60)
+    assert not serving.done()
+    assert opened == 3
+    serving.cancel()
+    await asyncio.wait({serving})

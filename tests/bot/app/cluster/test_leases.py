@@ -9,7 +9,7 @@ import pytest
 from bot.app.cluster.leases import GivesWay, HeldLease, LeaseKeeper
 from queueing.core.errors import Fenced, StoreError
 from tests.fakes.roles import FakePosts, PostTable
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time, run
 
 LEASE_S = 15.0
 
@@ -256,75 +256,67 @@ def test_a_holder_that_was_replaced_applies_once_more() -> None:
     play(scenario)
 
 
-def test_a_duty_that_fails_frees_its_post() -> None:
+@in_virtual_time
+async def test_a_duty_that_fails_frees_its_post() -> None:
     """The next process would wait for a lease of one that has given up."""
 
     async def fails(_lease: HeldLease) -> None:
         raise ZeroDivisionError
 
-    async def scenario() -> None:
-        table = PostTable(LEASE_S)
-        roles = FakePosts(table, "first")
-        clock = asyncio.get_running_loop().time
-        with pytest.raises(ZeroDivisionError):
-            await LeaseKeeper(roles, lease_s=LEASE_S, clock=clock).serve("queue", fails)
-        assert (await roles.holders())[0].holder == ""
-
-    run(scenario())
+    table = PostTable(LEASE_S)
+    roles = FakePosts(table, "first")
+    clock = asyncio.get_running_loop().time
+    with pytest.raises(ZeroDivisionError):
+        await LeaseKeeper(roles, lease_s=LEASE_S, clock=clock).serve("queue", fails)
+    assert (await roles.holders())[0].holder == ""
 
 
-def test_a_duty_that_was_fenced_begins_anew_at_once_where_its_lease_still_runs() -> None:
+@in_virtual_time
+async def test_a_duty_that_was_fenced_begins_anew_at_once_where_its_lease_still_runs() -> None:
     """After a failover that lost commits nothing would be served until the lease is over."""
+    table, epochs = PostTable(LEASE_S), list[int]()
 
-    async def scenario() -> None:
-        table, epochs = PostTable(LEASE_S), list[int]()
+    async def duty(lease: HeldLease) -> None:
+        epochs.append(lease.stored.epoch)
+        if lease.stored.epoch == 1:
+            raise ExceptionGroup("several at once", [Fenced("the database has gone back")])
+        await asyncio.Event().wait()
 
-        async def duty(lease: HeldLease) -> None:
-            epochs.append(lease.stored.epoch)
-            if lease.stored.epoch == 1:
-                raise ExceptionGroup("several at once", [Fenced("the database has gone back")])
-            await asyncio.Event().wait()
-
-        roles = FakePosts(table, "first")
-        keeper = LeaseKeeper(roles, lease_s=LEASE_S, clock=asyncio.get_running_loop().time)
-        task = asyncio.ensure_future(keeper.serve("queue", duty))
-        await asyncio.sleep(LEASE_S / 10)
-        assert (epochs, roles.in_order) == ([1, 2], [False])
-        task.cancel()
-        await asyncio.wait({task})
-        assert roles.in_order == [False, True]
-
-    run(scenario())
+    roles = FakePosts(table, "first")
+    keeper = LeaseKeeper(roles, lease_s=LEASE_S, clock=asyncio.get_running_loop().time)
+    task = asyncio.ensure_future(keeper.serve("queue", duty))
+    await asyncio.sleep(LEASE_S / 10)
+    assert (epochs, roles.in_order) == ([1, 2], [False])
+    task.cancel()
+    await asyncio.wait({task})
+    assert roles.in_order == [False, True]
 
 
 @pytest.mark.parametrize("error", [GivesWay("not from here"), StoreError("the server is away")])
-def test_a_duty_that_cannot_be_done_here_is_left_to_another_process(error: Exception) -> None:
+@in_virtual_time
+async def test_a_duty_that_cannot_be_done_here_is_left_to_another_process(error: Exception) -> None:
     """A process that reaches the database, and nothing else, would keep a chat silent."""
+    table, began = PostTable(LEASE_S), list[str]()
 
-    async def scenario() -> None:
-        table, began = PostTable(LEASE_S), list[str]()
+    async def cannot(_lease: HeldLease) -> None:
+        began.append("first")
+        raise ExceptionGroup("several at once", [error])
 
-        async def cannot(_lease: HeldLease) -> None:
-            began.append("first")
-            raise ExceptionGroup("several at once", [error])
+    async def does(_lease: HeldLease) -> None:
+        began.append("second")
+        await asyncio.Event().wait()
 
-        async def does(_lease: HeldLease) -> None:
-            began.append("second")
-            await asyncio.Event().wait()
-
-        clock = asyncio.get_running_loop().time
-        keepers = [
-            LeaseKeeper(FakePosts(table, name), lease_s=LEASE_S, clock=clock)
-            for name in ("first", "second")
-        ]
-        tasks = [asyncio.ensure_future(keepers[0].serve("telegram", cannot))]
-        await asyncio.sleep(LEASE_S * 2.5)
-        assert began == ["first"] * 3  # alone, it tries again
-        tasks.append(asyncio.ensure_future(keepers[1].serve("telegram", does)))
-        await asyncio.sleep(60)
-        assert began == ["first"] * 3 + ["second"]
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-
-    run(scenario())
+    clock = asyncio.get_running_loop().time
+    keepers = [
+        LeaseKeeper(FakePosts(table, name), lease_s=LEASE_S, clock=clock)
+        for name in ("first", "second")
+    ]
+    tasks = [asyncio.ensure_future(keepers[0].serve("telegram", cannot))]
+    await asyncio.sleep(LEASE_S * 2.5)
+    assert began == ["first"] * 3  # alone, it tries again
+    tasks.append(asyncio.ensure_future(keepers[1].serve("telegram", does)))
+    await asyncio.sleep(60)
+    assert began == ["first"] * 3 + ["second"]
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)

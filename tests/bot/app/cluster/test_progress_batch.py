@@ -13,7 +13,7 @@ from bot.app.cluster.protocol import from_json, to_json
 from bot.app.cluster.queue_server import written_progress
 from queueing.core.events import Progressed
 from queueing.core.requests import File, Progress
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time
 
 PREVIEW = File(name="p.png", mime="image/png", data=b"x")
 CHUNK = json.dumps(
@@ -67,63 +67,54 @@ def test_several_reports_say_together_what_they_said_one_by_one(reports: list[Pr
     assert (one.ahead, one.step) == (reports[-1].ahead, reports[-1].step)
 
 
-def test_many_tokens_are_few_frames_and_none_is_lost() -> None:
+@in_virtual_time
+async def test_many_tokens_are_few_frames_and_none_is_lost() -> None:
     """Each token of each stream would be written and sent for itself."""
-
-    async def scenario() -> None:
-        pushed: list[bytes] = []
-        progress = pushes(pushed)
-        for number in range(1000):
-            for job_id in (1, 2):
-                progress.add(token(job_id, number))
-            await asyncio.sleep(0.001)
-        await asyncio.sleep(1)
-        assert len(pushed) <= 1000 * 0.001 / EVERY_S + 2
+    pushed: list[bytes] = []
+    progress = pushes(pushed)
+    for number in range(1000):
         for job_id in (1, 2):
-            said = [c for e in told(pushed) if e.job_id == job_id for c in e.progress.chunks]
-            assert said == [str(number) for number in range(1000)]
+            progress.add(token(job_id, number))
+        await asyncio.sleep(0.001)
+    await asyncio.sleep(1)
+    assert len(pushed) <= 1000 * 0.001 / EVERY_S + 2
+    for job_id in (1, 2):
+        said = [c for e in told(pushed) if e.job_id == job_id for c in e.progress.chunks]
+        assert said == [str(number) for number in range(1000)]
 
-    run(scenario())
 
-
-def test_the_first_token_does_not_wait() -> None:
+@in_virtual_time
+async def test_the_first_token_does_not_wait() -> None:
     """An answer would begin later in every process but one."""
-
-    async def scenario() -> None:
-        pushed: list[bytes] = []
-        progress = pushes(pushed)
-        loop = asyncio.get_running_loop()
-        for _ in range(3):
-            began = loop.time()
-            progress.add(token(1, 0))
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            assert pushed
-            assert loop.time() - began < EVERY_S / 2
-            pushed.clear()
-            await asyncio.sleep(1)
-
-    run(scenario())
-
-
-def test_what_a_job_reported_before_it_changed_is_told_before() -> None:
-    """The last words of an answer would arrive after its end."""
-
-    async def scenario() -> None:
-        pushed: list[bytes] = []
-        progress = pushes(pushed)
+    pushed: list[bytes] = []
+    progress = pushes(pushed)
+    loop = asyncio.get_running_loop()
+    for _ in range(3):
+        began = loop.time()
         progress.add(token(1, 0))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
+        assert pushed
+        assert loop.time() - began < EVERY_S / 2
         pushed.clear()
-        progress.add(token(1, 1))
-        progress.add(token(2, 1))
-        progress.before_change(1)
-        assert [event.job_id for event in told(pushed)] == [1]
         await asyncio.sleep(1)
-        assert [event.job_id for event in told(pushed)] == [1, 2]
 
-    run(scenario())
+
+@in_virtual_time
+async def test_what_a_job_reported_before_it_changed_is_told_before() -> None:
+    """The last words of an answer would arrive after its end."""
+    pushed: list[bytes] = []
+    progress = pushes(pushed)
+    progress.add(token(1, 0))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    pushed.clear()
+    progress.add(token(1, 1))
+    progress.add(token(2, 1))
+    progress.before_change(1)
+    assert [event.job_id for event in told(pushed)] == [1]
+    await asyncio.sleep(1)
+    assert [event.job_id for event in told(pushed)] == [1, 2]
 
 
 @given(st.lists(st.tuples(st.integers(1, 2), REPORTS, st.booleans()), max_size=12), st.integers(0))
@@ -145,23 +136,20 @@ def test_what_is_told_in_pieces_is_what_was_reported(
                 each.forget(job_id)
 
 
-def test_an_answer_costs_about_its_own_length() -> None:
+@in_virtual_time
+async def test_an_answer_costs_about_its_own_length() -> None:
     """Long answers, told whole at each word, would fill the network between the processes."""
-
-    async def scenario() -> None:
-        words = [f"word{number} " for number in range(500)]
-        text = "".join(words)
-        reports: tuple[Callable[[int], Progress], ...] = (
-            lambda at: Progress(text="".join(words[: at + 1]), preview=PREVIEW),
-            lambda at: Progress(chunks=(CHUNK.replace("WORD", words[at]),)),
-        )
-        for report in reports:
-            pushed: list[bytes] = []
-            progress = pushes(pushed)
-            for at in range(len(words)):
-                progress.add(Progressed(job_id=1, progress=report(at)))
-                await asyncio.sleep(EVERY_S * 2)
-            assert len(pushed) == len(words)
-            assert sum(map(len, pushed)) < len(text) + 60 * len(words)
-
-    run(scenario())
+    words = [f"word{number} " for number in range(500)]
+    text = "".join(words)
+    reports: tuple[Callable[[int], Progress], ...] = (
+        lambda at: Progress(text="".join(words[: at + 1]), preview=PREVIEW),
+        lambda at: Progress(chunks=(CHUNK.replace("WORD", words[at]),)),
+    )
+    for report in reports:
+        pushed: list[bytes] = []
+        progress = pushes(pushed)
+        for at in range(len(words)):
+            progress.add(Progressed(job_id=1, progress=report(at)))
+            await asyncio.sleep(EVERY_S * 2)
+        assert len(pushed) == len(words)
+        assert sum(map(len, pushed)) < len(text) + 60 * len(words)

@@ -17,7 +17,7 @@ from queueing.core.jobs import Job, JobState, SubmitLimits
 from tests.bot.app.cluster.holders import Cluster, cluster
 from tests.fakes.no_files import NoFiles
 from tests.simulation.installation import Installation, host, image_model, until
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time, run
 
 NO_LIMITS = SubmitLimits()
 
@@ -166,7 +166,8 @@ def test_copies_follow_what_happens(tmp_path: Path) -> None:
     play(tmp_path, scenario)
 
 
-def test_a_link_goes_on_after_a_break_and_a_call_that_no_one_answers() -> None:
+@in_virtual_time
+async def test_a_link_goes_on_after_a_break_and_a_call_that_no_one_answers() -> None:
     """A process would stay without the queue until it is restarted."""
     dialled = list[float]()
 
@@ -184,15 +185,12 @@ def test_a_link_goes_on_after_a_break_and_a_call_that_no_one_answers() -> None:
             raise WireBroken("no answer in time") from None
         raise AssertionError
 
-    async def scenario() -> None:
-        running = asyncio.create_task(QueueConnection(dial).run())
-        await asyncio.sleep(60)
-        assert len(dialled) > 10
-        running.cancel()
-        await asyncio.wait([running])
-        assert running.cancelled()
-
-    run(scenario())
+    running = asyncio.create_task(QueueConnection(dial).run())
+    await asyncio.sleep(60)
+    assert len(dialled) > 10
+    running.cancel()
+    await asyncio.wait([running])
+    assert running.cancelled()
 
 
 def test_a_link_whose_connection_breaks_during_a_stop_stops() -> None:
@@ -232,53 +230,44 @@ def test_a_process_without_the_secret_learns_nothing(tmp_path: Path) -> None:
     play(tmp_path, scenario)
 
 
-def test_the_holder_must_know_the_secret_too() -> None:
+@in_virtual_time
+async def test_the_holder_must_know_the_secret_too() -> None:
     """An address taken over by another machine could accept requests and drop them."""
-
-    async def scenario() -> None:
-        near, far = MemoryWire.pair()
-        for body in (bytes(32), bytes(32)):  # a number, then a guessed proof
-            await far.send(protocol.written("hello", protocol.WIRE, body=body))
-        with pytest.raises(NotTrusted, match="does not know the secret"):
-            await greet_holder(near, b"secret")
-
-    run(scenario())
+    near, far = MemoryWire.pair()
+    for body in (bytes(32), bytes(32)):  # a number, then a guessed proof
+        await far.send(protocol.written("hello", protocol.WIRE, body=body))
+    with pytest.raises(NotTrusted, match="does not know the secret"):
+        await greet_holder(near, b"secret")
 
 
-def test_a_proof_that_was_overheard_opens_nothing() -> None:
+@in_virtual_time
+async def test_a_proof_that_was_overheard_opens_nothing() -> None:
     """A recording of one greeting would let a stranger in later."""
-
-    async def scenario() -> None:
-        holder, to_holder = MemoryWire.pair()
-        guest, to_guest = MemoryWire.pair()
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(greet_guest(holder, b"secret"))
-            tasks.create_task(greet_holder(guest, b"secret"))
-            await to_guest.send(await to_holder.receive())
-            proof = await to_guest.receive()  # overheard on the way
-            await to_holder.send(proof)
-            await to_guest.send(await to_holder.receive())
-        holder, to_holder = MemoryWire.pair()
+    holder, to_holder = MemoryWire.pair()
+    guest, to_guest = MemoryWire.pair()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(greet_guest(holder, b"secret"))
+        tasks.create_task(greet_holder(guest, b"secret"))
+        await to_guest.send(await to_holder.receive())
+        proof = await to_guest.receive()  # overheard on the way
         await to_holder.send(proof)
-        with pytest.raises(NotTrusted):
-            await greet_guest(holder, b"secret")
-
-    run(scenario())
+        await to_guest.send(await to_holder.receive())
+    holder, to_holder = MemoryWire.pair()
+    await to_holder.send(proof)
+    with pytest.raises(NotTrusted):
+        await greet_guest(holder, b"secret")
 
 
 @pytest.mark.parametrize(
     "greeting", [b"", b"hello\n", b"hello 999\nx", b"GET / HTTP/1.1\r\n", b"\xff\xfe\n"]
 )
-def test_another_version_is_refused_with_a_sentence(greeting: bytes) -> None:
+@in_virtual_time
+async def test_another_version_is_refused_with_a_sentence(greeting: bytes) -> None:
     """Two versions would misread each other's requests."""
-
-    async def scenario() -> None:
-        near, far = MemoryWire.pair()
-        await far.send(greeting)
-        with pytest.raises(NotTrusted, match="version"):
-            await greet_holder(near, b"secret")
-
-    run(scenario())
+    near, far = MemoryWire.pair()
+    await far.send(greeting)
+    with pytest.raises(NotTrusted, match="version"):
+        await greet_holder(near, b"secret")
 
 
 def test_a_frame_is_read_as_it_was_written() -> None:

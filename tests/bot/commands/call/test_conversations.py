@@ -20,7 +20,7 @@ from tests.bot.results import DEAF, FLUX, QWEN, ask, done, image, in_bot, of, pr
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_installation import Bot, bot, quiet
 from tests.simulation.installation import Installation, host
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time
 
 BOB, WHO = "/ask my name is Bob", "/ask what is my name?"
 
@@ -137,7 +137,8 @@ def test_a_question_knows_which_server_remembers_its_conversation() -> None:
     in_bot(scenario, FLUX, DEAF, QWEN)
 
 
-def test_an_answer_comes_from_the_server_that_gave_the_last_one(tmp_path: Path) -> None:
+@in_virtual_time
+async def test_an_answer_comes_from_the_server_that_gave_the_last_one(tmp_path: Path) -> None:
     """The first word of a long conversation would wait until another server had read it, too."""
     url = f"sqlite:///{tmp_path}/usher.sqlite"
     able = frozenset({Capability.TEXT_TO_TEXT})
@@ -148,39 +149,32 @@ def test_an_answer_comes_from_the_server_that_gave_the_last_one(tmp_path: Path) 
     for server in installation.servers.values():
         server.memory.add("qwen")
     chat = FakeChat()
-
-    async def scenario() -> None:
-        async with bot(installation, chat) as running:
-            await ask(running, "/ask a long story", "fake:2", chat="2")
-            first = await done(running, BOB)
-            assert first.backend == "two"  # the other one was busy
-            assert (await done(running, WHO)).backend == "two"
-        async with bot(installation, chat) as running:
-            assert (await done(running, "/ask and how is it spelt?")).backend == "two"
-            assert (await done(running, "/ask a story", "fake:3", chat="3")).backend == "one"
-            assert await ask(running, "/ask and then?", "fake:2", chat="2")
-            third = await done(running, "/ask and the end?", "fake:3", chat="3")
-            assert third.backend == "two"  # no one waits for the one that remembers
-
-    run(scenario())
+    async with bot(installation, chat) as running:
+        await ask(running, "/ask a long story", "fake:2", chat="2")
+        first = await done(running, BOB)
+        assert first.backend == "two"  # the other one was busy
+        assert (await done(running, WHO)).backend == "two"
+    async with bot(installation, chat) as running:
+        assert (await done(running, "/ask and how is it spelt?")).backend == "two"
+        assert (await done(running, "/ask a story", "fake:3", chat="3")).backend == "one"
+        assert await ask(running, "/ask and then?", "fake:2", chat="2")
+        third = await done(running, "/ask and the end?", "fake:3", chat="3")
+        assert third.backend == "two"  # no one waits for the one that remembers
 
 
-def test_a_conversation_survives_a_restart(tmp_path: Path) -> None:
+@in_virtual_time
+async def test_a_conversation_survives_a_restart(tmp_path: Path) -> None:
     """After an update everyone would be a stranger."""
     url = f"sqlite:///{tmp_path}/usher.sqlite"
     installation, chat = Installation.of((QWEN,), [host("gpu-1", "comfy")], url=url), FakeChat()
-
-    async def scenario() -> None:
-        async with bot(installation, chat) as running:
-            await done(running, BOB)
-        async with bot(installation, chat) as running:
-            assert len(turns(await done(running, WHO))) == 2
-            await ask(running, "/new")
-        async with bot(installation, chat) as running:
-            assert len(turns(await done(running, WHO))) == 1
-            await quiet(running)
-
-    run(scenario())
+    async with bot(installation, chat) as running:
+        await done(running, BOB)
+    async with bot(installation, chat) as running:
+        assert len(turns(await done(running, WHO))) == 2
+        await ask(running, "/new")
+    async with bot(installation, chat) as running:
+        assert len(turns(await done(running, WHO))) == 1
+        await quiet(running)
 
 
 def test_new_begins_afresh_and_a_reply_goes_back() -> None:

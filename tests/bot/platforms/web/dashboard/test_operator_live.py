@@ -23,7 +23,7 @@ from tests.bot.platforms.web.dashboard.examples import ExampleJobs, ExampleRecor
 from tests.bot.platforms.web.dashboard.operator_client import Example, operator_tab
 from tests.bot.platforms.web.web_client import running, text_of
 from tests.fakes.command_handler import ScriptedHandler
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time, run
 
 
 @pytest_asyncio.fixture
@@ -60,55 +60,47 @@ async def test_a_line_tells_its_reason_in_words_and_its_first_jobs(example: Exam
     assert set(lines["flux"]["jobs"][0]) == {"job", "model", "name", "lane", "since"}
 
 
-def test_nothing_is_read_while_no_page_is_open() -> None:
+@in_virtual_time
+async def test_nothing_is_read_while_no_page_is_open() -> None:
     """A bot would draw itself day and night for an empty room."""
     records = ExampleRecords(at=1_795_400_000.0)
-
-    async def scenario() -> list[int]:
-        watcher = DashboardFeed(DashboardData(records, ExampleJobs(at=1_795_400_000.0)))
-        watching = asyncio.create_task(watcher.run())
-        read = []
-        for glances in (0, 1, 0):
-            with ExitStack() as stack:
-                for _ in range(glances):
-                    stack.enter_context(
-                        watcher.watching(DashboardState("en", changed=lambda: None))
-                    )
-                await asyncio.sleep(60)
+    watcher = DashboardFeed(DashboardData(records, ExampleJobs(at=1_795_400_000.0)))
+    watching = asyncio.create_task(watcher.run())
+    read = []
+    for glances in (0, 1, 0):
+        with ExitStack() as stack:
+            for _ in range(glances):
+                stack.enter_context(watcher.watching(DashboardState("en", changed=lambda: None)))
             await asyncio.sleep(60)
-            read.append(records.reads)
-        watching.cancel()
-        return read
-
-    before, during, after = run(scenario())
+        await asyncio.sleep(60)
+        read.append(records.reads)
+    watching.cancel()
+    before, during, after = read
     assert before == 0
     assert during >= 2 * 60  # each second at least, of what stands and of people
     assert after == during
 
 
-def test_a_page_is_never_more_than_a_second_behind() -> None:
+@in_virtual_time
+async def test_a_page_is_never_more_than_a_second_behind() -> None:
     """An operator would act on what has passed."""
     records = ExampleRecords(at=1_795_400_000.0)
-
-    async def scenario() -> list[float]:
-        loop, shown = asyncio.get_running_loop(), asyncio.Event()
-        watcher = DashboardFeed(DashboardData(records, ExampleJobs(at=1_795_400_000.0)))
-        watching = asyncio.create_task(watcher.run())
-        behind = []
-        with watcher.watching(DashboardState("en", changed=shown.set)):
-            for pause_s in (0.1, 0.33, 0.49, 0.51, 0.77, 1.3):
-                await asyncio.sleep(pause_s)
-                shown.clear()
-                line = records.now.queues[0]
-                line = replace(line, waiting=line.waiting + 1)
-                records.now = replace(records.now, queues=(line, *records.now.queues[1:]))
-                changed_at = loop.time()
-                await shown.wait()
-                behind.append(loop.time() - changed_at)
-        watching.cancel()
-        return behind
-
-    assert max(run(scenario())) <= 1.0
+    loop, shown = asyncio.get_running_loop(), asyncio.Event()
+    watcher = DashboardFeed(DashboardData(records, ExampleJobs(at=1_795_400_000.0)))
+    watching = asyncio.create_task(watcher.run())
+    behind = []
+    with watcher.watching(DashboardState("en", changed=shown.set)):
+        for pause_s in (0.1, 0.33, 0.49, 0.51, 0.77, 1.3):
+            await asyncio.sleep(pause_s)
+            shown.clear()
+            line = records.now.queues[0]
+            line = replace(line, waiting=line.waiting + 1)
+            records.now = replace(records.now, queues=(line, *records.now.queues[1:]))
+            changed_at = loop.time()
+            await shown.wait()
+            behind.append(loop.time() - changed_at)
+    watching.cancel()
+    assert max(behind) <= 1.0
 
 
 @pytest.mark.parametrize(
