@@ -6,13 +6,14 @@ model that is in memory writes one token.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from rich.text import Text
 
+from backends.common.model_names import lora_word
 from backends.hardware.gpu_memory import AMD, SYSTEM, GpuMemory, NvmlProbe
 from backends.hardware.gpu_sizes import exceeds, kept_back, seen_by_server
 from backends.registry import connect
@@ -44,7 +45,7 @@ from bot.http.addresses import is_loopback
 from bot.http.listener import CannotListen
 from bot.platforms.registry import PlatformParts, platforms
 from bot.platforms.web.chat.chat_log import ChatLog
-from queueing.core.catalog import Catalog
+from queueing.core.catalog import NEAREST, Catalog, near
 from queueing.core.concurrency import timeout
 from queueing.core.errors import (
     BackendError,
@@ -107,7 +108,8 @@ async def try_everything(config: Config, *, try_s: float) -> list[Finding]:
             _try_metrics(config, running=running, try_s=try_s),
         ]
         findings = [finding for found in await asyncio.gather(*tries) for finding in found]
-    whole = joined(catalog, offered)
+        whole = joined(catalog, offered)
+        unknown_loras = await _try_loras(config, whole, servers, try_s)
     shared = about_several_servers(whole, offered)
     works = {finding.name for finding in findings if finding.works}
     keepers = [name for name, server in servers.items() if not server.can_unload and name in works]
@@ -123,6 +125,7 @@ async def try_everything(config: Config, *, try_s: float) -> list[Finding]:
         *_nothing_to_ask(whole, findings),
         *about_files(catalog),
         *_missing_models(config, whole),
+        *unknown_loras,
     ]
 
 
@@ -316,7 +319,7 @@ def _missing_models(config: Config, catalog: Catalog) -> Iterator[Finding]:
     """Report models that the configuration names and no server offers."""
     for what, where, name, use in _named_models(config):
         if name is not None and catalog.find(name) is None:
-            text = f"no server offers {name}, {use}"
+            text = f"no server offers {name}, {use}{_nearest(name, catalog.models)}"
             yield Finding(what=what, name=where, works=False, text=text)
 
 
@@ -332,6 +335,51 @@ def _named_models(config: Config) -> Iterator[tuple[str, str, str | None, str]]:
         named = (*(rule.models or ()), *rule.defaults.model_dump().values())
         for name in named:
             yield "rule", f"rules[{index}]", name, "which this rule names"
+
+
+async def _try_loras(
+    config: Config, catalog: Catalog, servers: Mapping[str, Backend], try_s: float
+) -> list[Finding]:
+    """Report LoRAs that rules name and no server has."""
+    named = [(at, name) for at, rule in enumerate(config.rules) for name in rule.loras or ()]
+    if not named:
+        return []
+    asked = [
+        _loras_of(servers[name], model, try_s)
+        for model in catalog.models.values()
+        for name in model.backends
+    ]
+    answers = await asyncio.gather(*asked)
+    known = list(dict.fromkeys(name for names in answers for name in names or ()))
+    there = set(map(lora_word, known))
+    unknown = [(at, name) for at, name in named if lora_word(name) not in there]
+    if None in answers:
+        text = "cannot tell whether there is a LoRA {name}: a server does not answer"
+        return [told("rule", f"rules[{at}]", text.format(name=name)) for at, name in unknown]
+    return [
+        Finding(
+            what="rule",
+            name=f"rules[{at}]",
+            works=False,
+            text=f"no server has the LoRA {name}{_nearest(name, known)}",
+        )
+        for at, name in unknown
+    ]
+
+
+async def _loras_of(server: Backend, model: ModelSpec, try_s: float) -> tuple[str, ...] | None:
+    """Return a server's LoRAs for a model, or None if it does not answer."""
+    try:
+        async with timeout(try_s):
+            return await server.loras(model)
+    except (BackendError, TimeoutError):
+        return None
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    """Return the names most like an unknown one, as the end of a sentence."""
+    meant = near(name, known, most=NEAREST)
+    return f"; did you mean {' or '.join(meant)}?" if meant else ""
 
 
 # ---------------------------------------------------------------- chats

@@ -504,10 +504,31 @@ async def test_a_default_that_no_server_offers_fails(tmp_path: Path) -> None:
     findings = await found(configured(tmp_path, text))
     assert findings["style", "noir"].works is False
     assert findings["rule", "rules[1]"].works is False
+    assert "; did you mean demo-writer or" in findings["rule", "rules[1]"].text
     assert ("rule", "rules[0]") not in findings
     assert ("style", "oil") not in findings
     assert ("default", "image") not in findings
     assert findings["default", "ask"].works is False
+
+
+async def test_a_lora_that_a_rule_names_and_no_server_has_fails(tmp_path: Path) -> None:
+    """People would be refused the LoRA that the rule was written for."""
+    rules = "rules: [{where: [web], loras: [INK.safetensors]}, {loras: [inc, ink]}]\n"
+    async with FakeComfyUI() as fake:
+        text = CONFIG.replace("{kind: demo}", f"{{kind: comfyui, url: '{fake.url}'}}")
+        text = text.replace("]}", "], workflow: sdxl.json}") + rules
+        findings = await check.try_everything(configured(tmp_path, text), try_s=PATIENT_S)
+        about = [each for each in findings if each.what == "rule"]
+        expected = "no server has the LoRA inc; did you mean ink?"
+        assert [(each.name, each.works, each.text) for each in about] == [
+            ("rules[1]", False, expected)
+        ]
+    (silent,) = [
+        each
+        for each in await check.try_everything(configured(tmp_path, text), try_s=PATIENT_S)
+        if "LoRA inc" in each.text
+    ]
+    assert silent.works is None
 
 
 async def test_a_template_that_takes_images_of_any_size_is_named(tmp_path: Path) -> None:
