@@ -39,8 +39,7 @@ from bot.core.refusals import Declined, Refusal, RefusalKind, refusal_of
 from bot.delivery.presenter import Presenter
 from bot.people.people import LanguageTold, Person
 from bot.requests.limits import ban_of
-from bot.requests.options import SIZES
-from bot.requests.rules import EVERYTHING, Rule, allows_kind, kind_refused, offers_size
+from bot.requests.rules import EVERYTHING, Rule, allows_kind, kind_refused
 from bot.texts.catalogue import language_of, names_of, plain, say, word
 from bot.texts.refusals import sentence
 from queueing.core.constructors import altering
@@ -351,9 +350,7 @@ class Dispatcher:
             case ParamKind.JOB:
                 return (*self._presenter.open_jobs_of(asker.user), *param.choices)
             case ParamKind.SIZE:
-                rule = self._context.admission.rules.of(asker)
-                sizes = (each for each in SIZES if offers_size(rule, each))
-                return (*sizes, *param.choices)
+                return (*self._context.admission.of(asker).offered_sizes, *param.choices)
             case ParamKind.STYLE:
                 return tuple(self._context.admission.of(asker).offered_styles)
             case _:

@@ -29,7 +29,7 @@ from bot.requests.creation import (
 from bot.requests.files.images import require_upscalable
 from bot.requests.limits import RequestLimits, SubmissionDetails
 from bot.requests.model_choice import model_of_conversation, model_of_style, usual_model
-from bot.requests.options import Style
+from bot.requests.options import SIZES, Style
 from bot.requests.rules import (
     EVERYTHING,
     NOTHING,
@@ -39,6 +39,7 @@ from bot.requests.rules import (
     fitting_style,
     kind_refused,
     offered,
+    offers_size,
     offers_style,
     require_kind,
     require_model,
@@ -116,6 +117,11 @@ class AdmissionService:
     def offered_styles(self) -> Mapping[str, Style]:
         """The styles that the rule allows."""
         return {name: each for name, each in self.styles.items() if offers_style(self.rule, each)}
+
+    @property
+    def offered_sizes(self) -> tuple[str, ...]:
+        """The common sizes that the rule allows."""
+        return tuple(each for each in SIZES if offers_size(self.rule, each))
 
     def require(self, named: str, able: Capability) -> ModelSpec:
         """Return the model of that name or alias. Raises `Declined` and `Refused`."""

@@ -12,7 +12,6 @@ from bot.core.refusals import Declined
 from bot.people.access import PersonLimits, day_of
 from bot.people.people import Person
 from bot.requests.creation import style_name
-from bot.requests.options import SIZES
 from bot.texts.catalogue import CATALOGUES, join, language_of, say, used_today, word
 from queueing.core.requests import Capability
 
@@ -161,8 +160,8 @@ async def panel(context: Context, call: Call) -> SettingsPanel:
         )
         for name, able in _kinds(context).items()
     ]
-    size = _row(call, "size", person.size, word(language, "settings.usual_size"), SIZES)
-    rows.append(replace(size, free=True))
+    sizes, usual = context.admission.offered_sizes, word(language, "settings.usual_size")
+    rows.append(replace(_row(call, "size", person.size, usual, sizes), free=True))
     styles = tuple(context.admission.offered_styles)
     rows.append(_row(call, "style", person.style, word(language, "settings.usual_style"), styles))
     rows.append(_voice(call))

@@ -72,6 +72,12 @@ async def test_the_page_offers_and_takes_what_its_persons_rule_allows(tmp_path: 
             assert offered["shapes"] == []
             shown = await _json(browser.get("panels/models"))
             assert [model["name"] for model in shown["models"]] == ["flux"]
+            rows = {
+                each["name"]: each
+                for each in (await _json(browser.get("panels/settings")))["settings"]
+            }
+            assert [each["value"] for each in rows["size"]["choices"]] == ["reset"]
+            assert [each["value"] for each in rows["image"]["choices"]] == ["reset", "flux"]
             said = await _json(browser.post("dictation/0123456789abcdef", data=wav()))
             assert "can't use this here" in said["why"]
             await tab.hello()
