@@ -23,7 +23,7 @@ from bot.commands.call.context import (
 )
 from bot.commands.call.files import used_files
 from bot.commands.call.jobs import has_words
-from bot.commands.call.parser import Args, check, further, options, parse, usage
+from bot.commands.call.parser import Args, check, filled, options, parse, usage
 from bot.commands.call.pasted import with_pasted
 from bot.commands.make import ask
 from bot.commands.registry import HANDLERS, PANELS
@@ -312,9 +312,9 @@ class Dispatcher:
 
     def _args(self, command: Command, invocation: Invocation) -> Args:
         if invocation.options:
-            typed = further(command, invocation.text)
-            return check(command, {**typed, **invocation.options})
-        return parse(command, invocation.text, self._is_model)
+            return check(command, filled(command, invocation.options, invocation.text))
+        theirs = invocation.quoted if invocation.quoted_by and not invocation.files else ""
+        return parse(command, invocation.text, self._is_model, theirs)
 
     def _is_model(self, name: str) -> bool:
         return self._context.queue.models.offer.catalog.is_meant(name)

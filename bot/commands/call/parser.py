@@ -23,9 +23,10 @@ _OPTION = re.compile(
     r"(?:^|(?<=\s))(?:(?:--|—|–)([A-Za-z][\w-]*)(?:=|\s+|$)|--(?=\s|$))", re.UNICODE
 )
 _QUOTED = re.compile(r"\"([^\"]*)\"|“([^”]*)”|(\S+)")
+_ENDS = r"(?=[.,;:!?)\]>\"']{0,4}(?:\s|$))"  # punctuation after an address does not belong to it
 IMAGE_ADDRESS = re.compile(
-    r"<?https?://(?:\S+\.(?:png|jpe?g|webp|gif|bmp|avif|heic)\b(?:\?[^\s>]*)?"
-    r"|(?:cdn|media)\.discordapp\.[^\s>]+)>?",
+    r"<?https?://(?:[^\s/]+/\S{0,500}?\.(?:png|jpe?g|webp|gif|bmp|avif|heic)"
+    rf"(?:{_ENDS}|[?#/]\S*?{_ENDS})|(?:cdn|media)\.discordapp\.\S+?{_ENDS})>?",
     re.IGNORECASE,
 )
 _JOB = re.compile(r"#?([0-9]{1,15})")
@@ -66,14 +67,14 @@ def clean(text: str) -> str:
     return _UNWANTED.sub("", text.replace("\r\n", "\n").replace("\r", "\n")).strip()
 
 
-def parse(command: Command, text: str, is_model: Callable[[str], bool]) -> Args:
+def parse(command: Command, text: str, is_model: Callable[[str], bool], quoted: str = "") -> Args:
     """Return the values in a typed call.
 
     `--name value` may appear anywhere. The first remaining word is the model if it names one or if
     the command needs one. Further positional parameters follow, and a TEXT parameter takes the rest
     with its line breaks. After a job's number no model is expected, because the job has one. After
-    a bare `--` that only options precede, everything is the TEXT parameter as it is. Raises
-    `Declined`.
+    a bare `--` that only options precede, everything is the TEXT parameter as it is. `quoted` is the
+    prompt of what is to be made if there is no other. Raises `Declined`.
     """
     rest, raw = _take_options(command, clean(text))
     about_job = False
@@ -93,6 +94,9 @@ def parse(command: Command, text: str, is_model: Callable[[str], bool]) -> Args:
             continue
         raw[param.name], rest = first, after
         about_job |= param.kind is ParamKind.JOB
+    prompt = prompt_of(command)
+    if prompt is not None and prompt.required and command.topic is Topic.MAKE and quoted:
+        raw.setdefault(prompt.name, clean(quoted))
     values = check(command, raw)
     if rest and not _takes_person(command):
         raise Declined(Refusal(RefusalKind.LEFT_OVER, text=rest[:40]))
@@ -119,20 +123,30 @@ def check(command: Command, raw: Mapping[str, Value]) -> Args:
 
 
 def takes_addresses(command: Command) -> bool:
-    """Return whether an address in a command's prompt can only mean the image that is there."""
-    is_image = AttachmentKind.IMAGE in command.takes
-    return command.topic is Topic.MAKE and is_image and not command.prose
+    """Return whether an address in a command's text can only mean the image that is there."""
+    return command.topic is Topic.MAKE and command.takes.keys() == {AttachmentKind.IMAGE}
 
 
-def further(command: Command, text: str) -> Args:
-    """Return the options that are typed beside values given otherwise, unchecked.
+def filled(command: Command, fields: Args, more: str) -> Args:
+    """Return the values of fields, and of the options typed beside them in `more`, unchecked.
 
-    Raises `Declined`.
+    Options are also typed into the prompt, as in other programs; a field of their own has
+    precedence. Raises `Declined`.
     """
-    rest, raw = _take_options(command, clean(text))
+    rest, typed = _take_options(command, clean(more))
     if rest:
         raise Declined(Refusal(RefusalKind.LEFT_OVER, text=rest[:40]))
-    return raw
+    prompt = prompt_of(command)
+    if prompt is None or command.topic is not Topic.MAKE or command.prose:
+        return {**typed, **fields}
+    words, asked = _take_options(command, clean(str(fields.get(prompt.name, ""))))
+    others = {name: value for name, value in fields.items() if name != prompt.name}
+    return {**asked, **typed, **others, **({prompt.name: words} if words else {})}
+
+
+def prompt_of(command: Command) -> Param | None:
+    """Return the parameter that takes the words of a typed call."""
+    return next((p for p in command.params if p.positional and p.kind is ParamKind.TEXT), None)
 
 
 def _refuse_addresses(values: Args) -> None:
@@ -208,17 +222,15 @@ def _split_word(text: str) -> tuple[str, str, str]:
 
 def _take_options(command: Command, text: str) -> tuple[str, dict[str, Value]]:
     known = {name: param for param in command.params for name in (param.name, *param.aliases)}
-    literal = next(
-        (p.name for p in command.params if p.positional and p.kind is ParamKind.TEXT), None
-    )
+    prompt = prompt_of(command)
     raw: dict[str, Value] = {}
     kept, at = [], 0
     while found := _OPTION.search(text, at):
         if found[1] is None:
             kept.append(text[at : found.start()])
             at = found.end()
-            if literal is not None and not "".join(kept).strip():
-                return "", {**raw, literal: text[at:].strip()}
+            if prompt is not None and not "".join(kept).strip():
+                return "", {**raw, prompt.name: text[at:].strip()}
             kept.append(found[0])
             continue
         name = found[1].lower()

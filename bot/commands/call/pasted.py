@@ -1,8 +1,9 @@
-"""Addresses of images that people paste into a prompt, as attachments. Fetches nothing itself."""
+"""Addresses of images that people paste or reply to, as attachments. Fetches nothing itself."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 
 from bot.commands.call.parser import IMAGE_ADDRESS, takes_addresses
 from bot.core.attachments import AttachmentKind
@@ -15,29 +16,34 @@ Fetch = Callable[[str, int], Awaitable[bytes]]
 
 
 def with_pasted(command: Command, call: Invocation, fetch: Fetch) -> Invocation:
-    """Return a call whose pasted addresses are attachments, and not words of its prompt."""
+    """Return a call whose pasted addresses are attachments, and not words of its prompt.
+
+    Those in a message that is replied to count as the images of that message.
+    """
     if not takes_addresses(command):
         return call
     typed = {name: value for name, value in call.options.items() if isinstance(value, str)}
-    found = [
-        match[0] for text in (call.text, *typed.values()) for match in IMAGE_ADDRESS.finditer(text)
-    ]
-    if not found:
-        return call
+    shows = any(each.replied and each.kind is AttachmentKind.IMAGE for each in call.files)
+    theirs = _attached(() if shows else (call.quoted,), fetch, replied=True)
+    own = _attached((call.text, *typed.values()), fetch)
     left = {name: IMAGE_ADDRESS.sub("", value) for name, value in typed.items()}
     return replace(
         call,
         text=IMAGE_ADDRESS.sub("", call.text),
         options={**call.options, **left},
-        files=(*call.files, *(_attached(address.strip("<>"), fetch) for address in found)),
+        files=(*call.files, *theirs, *own),
     )
 
 
-def _attached(address: str, fetch: Fetch) -> Attachment:
-    return Attachment(
-        kind=AttachmentKind.IMAGE,
-        name=address.partition("?")[0].rpartition("/")[2],
-        mime="",
-        size=0,
-        read=partial(fetch, address, IMAGE_MB * 1_000_000),
-    )
+def _attached(texts: Iterable[str], fetch: Fetch, *, replied: bool = False) -> Iterator[Attachment]:
+    """Yield the images whose addresses stand in texts."""
+    for found in chain.from_iterable(map(IMAGE_ADDRESS.finditer, texts)):
+        address = found[0].strip("<>")
+        yield Attachment(
+            kind=AttachmentKind.IMAGE,
+            name=address.partition("?")[0].rpartition("/")[2],
+            mime="",
+            size=0,
+            read=partial(fetch, address, IMAGE_MB * 1_000_000),
+            replied=replied,
+        )

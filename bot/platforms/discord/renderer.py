@@ -187,8 +187,14 @@ def _upload(file: File, content: Content) -> discord.File:
         io.BytesIO(file.data),
         filename=file.name,
         spoiler=content.spoiler,
-        description=_UNSENDABLE.sub("", content.alt)[:ALT_MOST] or None,
+        description=_alt(content.alt) or None,
     )
+
+
+def _alt(text: str) -> str:
+    """Return the beginning of a description that Discord accepts, counted like other texts."""
+    units = _UNSENDABLE.sub("", text).encode("utf-16-le")[: 2 * ALT_MOST]
+    return units.decode("utf-16-le", "ignore")
 
 
 def view_of(rows: Sequence[Sequence[Button]]) -> discord.ui.View | None:

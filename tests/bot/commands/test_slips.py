@@ -1,6 +1,6 @@
 """A line without a command means what a person would say it means, on every platform."""
 
-from tests.bot.results import ask, in_bot, said
+from tests.bot.results import ask, done, drawn, in_bot, said
 from tests.simulation.bot_installation import Bot
 
 SLIPS = ["//image cat", "/ image cat", "/ /image cat", "///IMAGE", "/image@usher cat", "/image@a"]
@@ -15,6 +15,22 @@ def test_a_slip_of_the_slash_is_answered_with_the_help_of_that_command() -> None
 
     told = [text for _, text in in_bot(scenario).private]
     assert [text.startswith("/image [model] <prompt>") for text in told] == [True] * len(SLIPS)
+
+
+def test_a_command_without_words_in_a_reply_draws_the_words_replied_to() -> None:
+    """Who likes somebody's idea for an image would have to type it again."""
+    theirs = {"quoted": "a cat in a hat", "quoted_by": "Bob"}
+
+    async def scenario(running: Bot) -> None:
+        for line in ("/image", "/image flux --seed 7"):
+            assert drawn(await done(running, line, **theirs)).prompt == "a cat in a hat"
+        assert drawn(await done(running, "/image a dog", **theirs)).prompt == "a dog"
+        await ask(running, "/invite", user="fake:99", **theirs)
+        await ask(running, "/image", quoted="the bot's own words")
+
+    *_, invited, alone = [text for _, text in in_bot(scenario).private]
+    assert "a cat in a hat" not in invited
+    assert alone.startswith("“prompt” is missing.")
 
 
 def test_other_words_with_slashes_are_questions() -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from bot.commands.admin.preload import PRELOAD
 from bot.commands.admin.queue import MOVE
-from bot.commands.call.parser import Args, clean, parse, usage
+from bot.commands.call.parser import Args, clean, filled, parse, usage
 from bot.commands.jobs.cancel import CANCEL
 from bot.commands.jobs.edit import EDIT
 from bot.commands.make.ask import ASK
@@ -172,3 +172,26 @@ def test_nothing_a_person_types_breaks_the_parser(text: str, command: object) ->
 def test_a_prompt_without_options_arrives_whole(word: str) -> None:
     """Something in a plain prompt would be eaten."""
     assert image(f"flux {word} {word}")["prompt"] == clean(f"{word} {word}")
+
+
+def test_options_are_typed_into_the_prompt_of_a_form_too() -> None:
+    """On Discord "--ar 3:2" would be drawn as words, although it works everywhere else."""
+    prompt = "a cat --ar 3:2 --no dogs, rain --seed 7"
+    asked = {"prompt": "a cat", "size": "3:2", "negative": "dogs, rain", "seed": "7"}
+    cases: list[tuple[Args, str, Args]] = [
+        ({"prompt": prompt}, "", asked),
+        ({"prompt": prompt, "seed": 8}, "", asked | {"seed": 8}),
+        ({"prompt": prompt}, "--seed 9", asked | {"seed": "9"}),
+        ({"prompt": "-- a --cat"}, "", {"prompt": "a --cat"}),
+        ({"prompt": "--seed 7"}, "", {"seed": "7"}),
+        ({"seed": 8}, "--ar 3:2", {"seed": 8, "size": "3:2"}),
+    ]
+    for fields, more, expected in cases:
+        assert filled(IMAGE, fields, more) == expected, fields
+    question = {"prompt": "what does --amend do?"}
+    assert filled(ASK, question, "") == question
+    assert filled(EDIT, {"id": 1, **question}, "") == {"id": 1, **question}
+    for fields, more in (({"prompt": "a cat --v 6"}, ""), ({"prompt": "a cat"}, "--v 6")):
+        with pytest.raises(Declined) as declined:
+            filled(IMAGE, fields, more)
+        assert declined.value.refusal.kind is RefusalKind.UNKNOWN_OPTION

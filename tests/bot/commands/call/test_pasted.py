@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from bot.commands.call.parser import IMAGE_ADDRESS
 from bot.core.errors import ChatUnavailable
 from tests.bot.results import done, drawn, image, in_bot
 from tests.simulation.bot_installation import Bot
@@ -38,6 +39,38 @@ def test_a_pasted_address_is_drawn_from_and_is_no_word_of_the_prompt(text: str) 
 
     in_bot(scenario, fetch=web.fetch)
     assert web.asked == [(CAT, 20_000_000)]
+
+
+ADDRESSES = {
+    "https://w.example/a/Cat.PNG/revision/latest?cb=2": "",
+    "https://w.example/a.jpeg?w=1,": ",",
+    "https://cdn.discordapp.com/a/cat.png?ex=1&is=2),": "),",
+    "https://www.png.example/cat.webp.": ".",
+    "https://gif.example/about": "https://gif.example/about",
+    "https://w.example/cat.pngs": "https://w.example/cat.pngs",
+}
+"""Addresses as they stand in texts, and what is left of each as words."""
+
+
+@pytest.mark.parametrize("text", ADDRESSES)
+def test_an_address_is_taken_whole_without_the_punctuation_around_it(text: str) -> None:
+    """A piece of the address would be drawn as words, or a comma be asked for."""
+    assert IMAGE_ADDRESS.sub("", f"in blue {text}").strip() == f"in blue {ADDRESSES[text]}".strip()
+
+
+def test_an_address_in_a_message_replied_to_is_the_image_meant() -> None:
+    """A picture would have to be attached once more because its sender linked to it."""
+    web = Web()
+
+    async def scenario(running: Bot) -> None:
+        replies = {"quoted": f"look: {CAT}", "quoted_by": "Bob"}
+        job = await done(running, "/image flux in blue", **replies)
+        assert drawn(job).prompt == "in blue"
+        assert len(await running.queue.jobs.inputs(job) or ()) == 1
+        await running.dispatcher.call(running.chat.call("/ask qwen is it true?", **replies))
+
+    in_bot(scenario, fetch=web.fetch)
+    assert [address for address, _ in web.asked] == [CAT]
 
 
 def test_an_address_in_a_slash_command_or_a_form_is_an_attachment_too() -> None:

@@ -3,9 +3,16 @@
 import asyncio
 from dataclasses import replace
 
+import discord
+import pytest
+
+from bot.commands.registry import COMMANDS as REAL_COMMANDS
+from bot.core.asker import Asker
 from bot.core.command import Command, Param, ParamKind
 from bot.core.content import Button, Content, Form, FormField
 from bot.core.platform import Invocation
+from bot.platforms.discord.commands import fields_of, has_form, options_form
+from bot.texts.catalogue import CATALOGUES, describe
 from queueing.core.requests import File
 from tests.bot.platforms.discord.discord_bot import COMMANDS, RecordingHandler, running, says
 from tests.fakes.discord.discord import FakeDiscord
@@ -123,3 +130,15 @@ async def test_a_hidden_image_is_marked_as_such_when_sent_and_when_edited() -> N
         await chat.edit(ref, hidden)
         names = [each.files[0].name for each in fake.channel().messages]
     assert names == ["SPOILER_cat.png", "SPOILER_cat.png"]
+
+
+@pytest.mark.parametrize("language", CATALOGUES)
+async def test_no_word_of_a_form_is_cut(language: str) -> None:
+    """A field would be called "further options, such as --steps 30 --guidanc"."""
+    asker = Asker(user="discord:7", rooms=(), rights=frozenset(), group=False)
+    texts = {describe(p.help, language) for each in REAL_COMMANDS for p in fields_of(each)}
+    for command in filter(has_form, REAL_COMMANDS):
+        form = options_form(command, RecordingHandler(), describe, language, asker)
+        assert form.title == describe(command.help, language)
+        labels = {each.text for each in form.children if isinstance(each, discord.ui.Label)}
+        assert labels <= texts, command.name
