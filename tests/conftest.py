@@ -126,10 +126,9 @@ def pytest_collection() -> Iterator[None]:
     gc.enable()
 
 
+@cache
 def _is_thorough(path: Path) -> bool:
-    return path.is_relative_to(TESTS) and path.relative_to(TESTS).parts[:1] in {
-        (name,) for name in THOROUGH
-    }
+    return any(path.is_relative_to(TESTS / folder) for folder in THOROUGH)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -177,46 +176,33 @@ def certificates_are_read_once() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def log_as_before() -> Iterator[None]:
-    """Undo what a test that starts the program in this process did to its logging."""
-    root = logging.getLogger()
+def as_before() -> Iterator[None]:
+    """Forget what a test shares with others, and undo what it did to logging by starting the program.
+
+    One fixture, because each takes time of thousands of tests. The test that takes its worker's
+    turns fails: on a busy machine all after it would starve.
+    """
+    clients.forget()  # which lines the log had within the last minute
+    videos._looks.clear()
+    videos._fits.clear()
+    root, eager = logging.getLogger(), _niceness()
     hooks = (sys.excepthook, threading.excepthook)
-    handlers, level = list(root.handlers), root.level
-    levels = {name: logging.getLogger(name).level for name in logs.CHATTY}
+    handlers = list(root.handlers)
+    levels = {name: logging.getLogger(name).level for name in (None, *logs.CHATTY)}
     yield
     sys.excepthook, threading.excepthook = hooks
     root.handlers = handlers
-    root.setLevel(level)
     logging.captureWarnings(capture=False)
     for name, before in levels.items():
-        logging.getLogger(name).setLevel(before)
+        if (logger := logging.getLogger(name)).level != before:  # each change costs all loggers
+            logger.setLevel(before)
+    assert _niceness() == eager
 
 
 @pytest.fixture
 def rare_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look at a queue where nothing happens once a minute: days of its looks take seconds."""
     monkeypatch.setattr(scheduler, "TICK_S", 60.0)
-
-
-@pytest.fixture(autouse=True)
-def lines_are_new() -> None:
-    """Forget which lines the log had within the last minute."""
-    clients.forget()
-
-
-@pytest.fixture(autouse=True)
-def files_are_new() -> None:
-    """Forget what was found about videos and sounds: tests share them."""
-    videos._looks.clear()
-    videos._fits.clear()
-
-
-@pytest.fixture(autouse=True)
-def as_eager_as_before() -> Iterator[None]:
-    """Fail the test that takes its worker's turns: on a busy machine all after it would starve."""
-    before = _niceness()
-    yield
-    assert _niceness() == before
 
 
 def _niceness() -> int:

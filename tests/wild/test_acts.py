@@ -10,10 +10,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from telegram import Update
 
 from tests.fakes.telegram.polled_updates import PolledUpdates
+from tests.samples import in_turn
 from tests.simulation.loop import run
 from tests.wild.test_updates import USUAL as IN_A_GROUP
 from tests.wild.test_updates import reader
@@ -44,7 +44,7 @@ def told(invocation: Any, fields: dict[str, Any]) -> dict[str, Any]:
     return found | ({"length": len(invocation.text)} if "length" in fields else {})
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+@in_turn("case", CASES)
 def test_what_people_do_at_once_is_one_request(case: Path) -> None:
     """One act of a person gets several answers, the first of them without the matter."""
     odd: dict[str, Any] = json.loads(case.read_text(encoding="utf-8"))

@@ -14,11 +14,12 @@ from backends.comfyui.backend import DEAF
 from backends.common.http import Http
 from tests.backends.comfyui.drawing import connect
 from tests.fakes.servers.comfyui import FakeComfyUI
+from tests.samples import in_turn
 
 CASES = sorted(Path(__file__).with_name("addresses").glob("*.json"))
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+@in_turn("case", CASES)
 def test_calls_and_sockets_reach_the_server_in_the_same_way(case: Path) -> None:
     """Images would be drawn, but without progress and previews."""
     odd: dict[str, str] = json.loads(case.read_text(encoding="utf-8"))

@@ -20,6 +20,7 @@ from queueing.core.specs import ModelSpec
 from tests.bot.api.whole_api import running
 from tests.fakes.llm.llm import serving
 from tests.fakes.llm.llm_script import Model
+from tests.samples import in_turn
 
 CASES = sorted(Path(__file__).with_name("called").glob("*.json"))
 ASK = next(command for command in COMMANDS if command.name == "ask")
@@ -41,7 +42,7 @@ def catalog(served: list[str]) -> Catalog:
     )
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+@in_turn("case", CASES)
 def test_a_name_means_one_model_or_is_refused_with_choices(case: Path) -> None:
     """The default model would answer in place of the one that was named."""
     odd = read(case)

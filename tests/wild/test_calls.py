@@ -6,14 +6,13 @@ Each file of `calls/` has what is `typed`, and what is `told`: null if the call 
 import json
 from pathlib import Path
 
-import pytest
-
 from bot.commands.call.context import offered, unknown_command
 from bot.commands.call.parser import parse
 from bot.commands.registry import COMMANDS
 from bot.core.refusals import Declined
 from bot.texts.catalogue import plain
 from bot.texts.refusals import sentence
+from tests.samples import in_turn
 
 CASES = sorted(Path(__file__).with_name("calls").glob("*.json"))
 OFFERED = offered(COMMANDS, admin=False)
@@ -31,7 +30,7 @@ def told(typed: str) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+@in_turn("case", CASES)
 def test_what_other_bots_call_it_is_answered_with_what_to_type(case: Path) -> None:
     """People who come from another bot would be refused, and nothing would say what to do."""
     odd = json.loads(case.read_text(encoding="utf-8"))

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from bot.config.loader import Config, ConfigError, parse
+from tests.samples import in_turn
 
 CASES = sorted(Path(__file__).with_name("configs").glob("*.json"))
 SMALL: dict[str, Any] = {
@@ -44,7 +45,7 @@ def at(config: Config, place: str) -> Any:
     return list(found) if isinstance(found, tuple) else found
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+@in_turn("case", CASES)
 def test_what_would_match_nothing_is_refused_or_read_as_meant(case: Path) -> None:
     """The check would say that everything works, and nobody would be let in."""
     odd = json.loads(case.read_text(encoding="utf-8"))

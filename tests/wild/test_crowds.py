@@ -24,6 +24,7 @@ from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import JobState
 from queueing.core.requests import Capability, Chat
 from tests.fakes.strict_chats import StrictChat, StrictDiscord, StrictPage, StrictTelegram
+from tests.samples import in_turn
 from tests.simulation.bot_installation import Bot, bot, quiet
 from tests.simulation.installation import Installation, host, image_model
 from tests.simulation.loop import run
@@ -123,7 +124,7 @@ def watched(crowd: dict[str, Any], seed: int = 1) -> tuple[StrictChat, Watched]:
     return chat, seen
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+@in_turn("case", CASES)
 def test_a_ready_answer_waits_for_earlier_requests_only(case: Path) -> None:
     """Who asked first would get the answer last, behind first messages and pings."""
     crowd = json.loads(case.read_text(encoding="utf-8"))

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from bot.config.loader import Config, ConfigError, load
+from tests.samples import in_turn
 
 CASES = sorted(Path(__file__).with_name("env").glob("*.json"))
 SERVER = """\
@@ -40,19 +41,20 @@ def token(config: Config, chat: str) -> str | None:
     return None if found is None else str(found.get_secret_value())
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+@in_turn("case", CASES)
 def test_a_token_is_read_as_meant_or_refused_before_anyone_is_asked(
     case: Path, tmp_path: Path
 ) -> None:
     """People would revoke a good token, make another one, and fail again."""
     odd = json.loads(case.read_text(encoding="utf-8"))
+    (folder := tmp_path / case.stem).mkdir()
     if "refused" in odd:
         with pytest.raises(ConfigError) as caught:
-            read(odd, tmp_path)
+            read(odd, folder)
         assert odd["refused"] in caught.value.problems[0]
         assert "AAEhBP0av28f" not in str(caught.value)
         return
-    config = read(odd, tmp_path)
+    config = read(odd, folder)
     assert token(config, odd["chat"]) == odd["token"]
     assert [each for each in config.warnings if odd.get("warned", "\n") not in each] == []
     assert bool(config.warnings) == ("warned" in odd)

@@ -16,7 +16,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import discord
-import pytest
 
 from bot.commands.registry import COMMANDS
 from bot.platforms.discord.attachments import Downloads
@@ -25,6 +24,7 @@ from bot.platforms.discord.names import channels_seen, commands_by_id
 from bot.platforms.discord.platform import Discord
 from tests.fakes.discord import discord_json as shapes
 from tests.fakes.discord.discord_state import APPLICATION_ID, GUILD_ID, Channel, FakeMessage
+from tests.samples import in_turn
 from tests.simulation.loop import run
 
 CASES = sorted(Path(__file__).with_name("gateway").glob("*.json"))
@@ -93,7 +93,7 @@ async def seen_from_a_direct_chat(
     return await channels_seen(client, 7, call.texts()) if odd.get("direct") else {}
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+@in_turn("case", CASES)
 def test_people_on_discord_are_heard_when_they_call(case: Path) -> None:
     """A bot that is called stays silent, answers others, or reads numbers in place of names."""
     odd: dict[str, Any] = json.loads(case.read_text(encoding="utf-8"))

@@ -33,6 +33,7 @@ from bot.cli.init.scan import HERE, FoundServer
 from bot.cli.init.terminal import NoQuestions
 from queueing.core.catalog import Catalog
 from queueing.core.specs import BackendSpec, HostSpec
+from tests.samples import in_turn
 
 CASES = sorted(Path(__file__).with_name("gpus").glob("*.json"))
 AMDS = sorted(Path(__file__).with_name("amd").glob("*.json"))
@@ -76,7 +77,7 @@ class OddNvml:
         return SimpleNamespace(total=total, free=total)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+@in_turn("case", CASES)
 async def test_the_check_says_what_the_driver_says_and_what_helps(case: Path) -> None:
     """An operator would install a driver that is there, where a restart is all that is needed."""
     odd = read(case)
@@ -87,7 +88,7 @@ async def test_the_check_says_what_the_driver_says_and_what_helps(case: Path) ->
     assert bool(memory.why_not("0")) == bool(odd["says"])
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+@in_turn("case", CASES)
 async def test_init_takes_the_main_memory_for_no_gpu_that_is_silent(case: Path) -> None:
     """Models would be planned into 125 GB of a GPU that has 24."""
     odd = read(case)
@@ -98,7 +99,7 @@ async def test_init_takes_the_main_memory_for_no_gpu_that_is_silent(case: Path) 
     assert (list(found) or outcomes.get(silent, "guess")) == odd["init"]
 
 
-@pytest.mark.parametrize("case", SEVERAL, ids=lambda case: case.stem)
+@in_turn("case", SEVERAL)
 def test_init_gives_a_server_the_gpu_whose_memory_it_reports(case: Path) -> None:
     """Models of a small GPU would be planned into a large one, and fail one by one."""
     odd = read(case)
@@ -131,17 +132,18 @@ def test_the_check_notices_a_server_on_another_gpu(case: Path) -> None:
     assert bool(said) == bool(odd["says"])
 
 
-@pytest.mark.parametrize("case", AMDS, ids=lambda case: case.stem)
+@in_turn("case", AMDS)
 async def test_amds_files_say_how_much_memory_models_may_take(case: Path, tmp_path: Path) -> None:
     """A processor with 96 GB for models would be taken for a GPU of 512 MB."""
     odd = read(case)
-    _write_files(odd, tmp_path)
-    memory = GpuMemory(NvmlProbe(), proc=tmp_path / "proc", sys=tmp_path / "sys")
+    (root := tmp_path / case.stem).mkdir()
+    _write_files(odd, root)
+    memory = GpuMemory(NvmlProbe(), proc=root / "proc", sys=root / "sys")
     measured = await memory.free_mb(replace(HOST, gpu=odd["gpu"]))
     assert measured == (odd["measures"] and tuple(odd["measures"]))
     assert odd.get("says", "") in memory.why_not(odd["gpu"])
     assert bool(memory.why_not(odd["gpu"])) == ("says" in odd)
-    assert list(amd_gpus(tmp_path / "sys", tmp_path / "proc")) == odd["init"]
+    assert list(amd_gpus(root / "sys", root / "proc")) == odd["init"]
 
 
 def _write_files(odd: dict[str, Any], root: Path) -> None:

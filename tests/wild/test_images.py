@@ -38,6 +38,7 @@ from bot.platforms.web.chat.thumbnails import smaller
 from bot.requests.files.images import MEGAPIXELS, checked, fitted, in_form, mask_of
 from queueing.core.requests import File
 from tests.fakes.chat import FakeChat
+from tests.samples import in_turn
 
 HERE = Path(__file__).parent
 RAMPS = sorted((HERE / "images").iterdir())
@@ -96,7 +97,7 @@ def fits(file: File) -> File:
     return found
 
 
-@pytest.mark.parametrize("ramp", RAMPS, ids=lambda file: file.name)
+@in_turn("ramp", RAMPS)
 def test_a_ramp_stays_a_ramp(ramp: Path) -> None:
     """A depth map or a scan would become plain white, and people would blame the model."""
     given = taken(ramp)
@@ -126,7 +127,7 @@ def is_cut_out(file: File) -> bool:
     return isinstance(corner, tuple) and corner[3] == 0
 
 
-@pytest.mark.parametrize("cut", CUTS, ids=lambda file: file.name)
+@in_turn("cut", CUTS)
 async def test_a_cut_out_stays_one(cut: Path) -> None:
     """What was the point of the image would be gone: it would be on white or on black."""
     given = read(cut)
@@ -186,7 +187,7 @@ def test_a_gif_is_an_image_for_a_command_that_takes_no_animations() -> None:
 UNREAD = sorted((HERE / "unread").glob("*.json"))
 
 
-@pytest.mark.parametrize("case", UNREAD, ids=lambda case: case.stem)
+@in_turn("case", UNREAD)
 def test_what_cannot_be_read_is_named(case: Path) -> None:
     """A person would not know what is wrong with an image that they see on their screen."""
     odd: dict[str, str] = json.loads(case.read_text(encoding="utf-8"))
@@ -208,7 +209,7 @@ async def test_a_broken_or_huge_image_of_a_rarer_format_is_refused() -> None:
         assert declined.value.refusal == Refusal(RefusalKind.NOT_AN_IMAGE)
 
 
-@pytest.mark.parametrize("mask", MASKS, ids=lambda file: file.name)
+@in_turn("mask", MASKS)
 def test_a_mask_marks_what_its_person_painted(mask: Path) -> None:
     """The rest of the image would change instead."""
     image = taken(mask)

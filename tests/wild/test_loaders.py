@@ -20,6 +20,7 @@ from tests.backends.comfyui.drawing import SMALL, connect, ignore, work
 from tests.contracts.backend.harness_comfyui import model
 from tests.fakes.servers.comfyui import FakeComfyUI
 from tests.fakes.servers.comfyui_nodes import NODES
+from tests.samples import in_turn
 
 CASES = sorted(Path(__file__).with_name("loaders").glob("*.json"))
 PASSED: dict[str, Any] = {"model": ["4", 0], "clip": ["4", 1]}
@@ -45,7 +46,7 @@ def loaders_before(nodes: Any) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+@in_turn("case", CASES)
 def test_each_lora_is_loaded_once_with_its_strength(case: Path) -> None:
     """A LoRA would not be found, act with full strength, or push out one that is always on."""
     odd: dict[str, Any] = json.loads(case.read_text(encoding="utf-8"))

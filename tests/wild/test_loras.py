@@ -12,6 +12,7 @@ import pytest
 
 from backends.common.model_names import lora_named, lora_names
 from queueing.core.errors import Rejected
+from tests.samples import in_turn
 from tests.told import words
 
 CASES = sorted(Path(__file__).with_name("loras").glob("*.json"))
@@ -22,7 +23,7 @@ def read(case: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+@in_turn("case", CASES)
 def test_the_right_file_is_used_or_the_choices_are_shown(case: Path) -> None:
     """An image would be drawn in another style, and nobody would know why."""
     odd = read(case)
@@ -34,7 +35,7 @@ def test_the_right_file_is_used_or_the_choices_are_shown(case: Path) -> None:
     assert words(refused.value).endswith(f": {', '.join(odd['choices'])}.")
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+@in_turn("case", CASES)
 def test_every_name_that_is_listed_means_its_file(case: Path) -> None:
     """People would choose from a list and be refused, or get another file."""
     files = list(dict.fromkeys(read(case)["files"]))

@@ -21,6 +21,7 @@ from bot.markdown.elements import Blocks, Kind, plain
 from bot.markdown.pages import last_page, pages
 from bot.markdown.parser import parse
 from bot.markdown.tables import for_chat
+from tests.samples import in_turn
 from tests.wild.markdown_platforms import (
     MEASURES,
     code_on_discord,
@@ -35,7 +36,7 @@ from tests.wild.markdown_platforms import (
 
 CASES = sorted(Path(__file__).with_name("markdown").glob("*.md"))
 ANSWERS = {case.stem: case.read_bytes().decode() for case in CASES}
-by_name = pytest.mark.parametrize("name", ANSWERS)
+by_name = in_turn("name", ANSWERS)
 SMALL = 400  # units of a page; a corpus of long answers would take long to read
 
 

@@ -7,15 +7,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from telegram import MessageEntity
 
 from bot.platforms.telegram.text.marks import written
+from tests.samples import in_turn
 
 CASES = sorted(Path(__file__).with_name("marks").glob("*.json"))
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+@in_turn("case", CASES)
 def test_models_read_what_people_see(case: Path) -> None:
     """The address behind a word is lost, or code reaches a model without its line breaks."""
     odd: dict[str, Any] = json.loads(case.read_text(encoding="utf-8"))

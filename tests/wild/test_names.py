@@ -19,6 +19,7 @@ from tests.backends.comfyui.workflow.graphs import check_offered
 from tests.contracts.backend.harness_comfyui import model
 from tests.fakes.servers.comfyui import FakeComfyUI
 from tests.fakes.servers.comfyui_nodes import NODES
+from tests.samples import in_turn
 
 CASES = sorted(Path(__file__).with_name("names").glob("*.json"))
 SHAPES: dict[str, Any] = {
@@ -43,7 +44,7 @@ def template(name: str) -> Template:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+@in_turn("case", CASES)
 def test_the_offered_name_is_sent_or_the_nearest_are_shown(case: Path, shape: str) -> None:
     """A shared workflow would run only on servers of its author's system."""
     odd = read(case)

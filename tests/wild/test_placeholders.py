@@ -13,6 +13,7 @@ import pytest
 from backends.comfyui.workflow.reading import parse_workflow
 from backends.comfyui.workflow.template import Template, prepare
 from queueing.core.errors import BadModel
+from tests.samples import in_turn
 
 CASES = sorted(Path(__file__).with_name("placeholders").glob("*.json"))
 
@@ -22,7 +23,7 @@ def template(file: Any) -> Template:
     return prepare(parse_workflow(text, name="own.json"), {}, name="own.json")
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+@in_turn("case", CASES)
 def test_a_file_of_another_program_is_read_or_explained(case: Path) -> None:
     """An operator would read that a prompt is missing although they see one."""
     odd: dict[str, Any] = json.loads(case.read_text(encoding="utf-8"))

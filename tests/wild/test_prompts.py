@@ -18,6 +18,7 @@ from queueing.core.jobs import Job
 from queueing.core.requests import LoraWeight, TextToImage
 from tests.bot.api.whole_api import running
 from tests.bot.commands.admin.test_admin_commands import say
+from tests.samples import in_turn
 from tests.simulation.bot_installation import Bot, play
 from tests.simulation.installation import Installation, host, image_model
 
@@ -27,7 +28,7 @@ BLOCK = (
 )
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+@in_turn("case", CASES)
 def test_a_shared_prompt_is_taken_apart(case: Path) -> None:
     """Tags and parameters would be drawn as words."""
     odd: dict[str, Any] = json.loads(case.read_text(encoding="utf-8"))

@@ -13,6 +13,7 @@ import pytest
 
 from bot.cli.findings import about_proxies
 from bot.config.loader import Config, ConfigError, parse
+from tests.samples import in_turn
 
 CASES = sorted(Path(__file__).with_name("proxies").glob("*.json"))
 SMALL: dict[str, Any] = {
@@ -27,7 +28,7 @@ def read(odd: dict[str, Any]) -> Config:
     return parse(json.dumps(settings), {"TOKEN": TOKEN, **odd.get("environ", {})})
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+@in_turn("case", CASES)
 def test_one_rule_says_what_goes_through_a_proxy(case: Path) -> None:
     """A bot would not start on a desktop, or ask a company's proxy for the GPU beside it."""
     odd: dict[str, Any] = json.loads(case.read_text(encoding="utf-8"))

@@ -18,6 +18,7 @@ from queueing.core.requests import Progress
 from tests.backends.openai.asking import connected, model, work
 from tests.fakes.llm.llm import serving
 from tests.fakes.llm.llm_script import Model
+from tests.samples import in_turn
 
 CASES = sorted(Path(__file__).with_name("reasoning").glob("*.json"))
 SECRET = "The user asks"
@@ -28,14 +29,14 @@ def read(case: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+@in_turn("case", CASES)
 def test_people_read_the_answer_and_nothing_else(case: Path) -> None:
     """A group would read what a model thinks of the person who asked."""
     odd = read(case)
     assert without_thoughts(odd["content"]) == odd["shown"]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+@in_turn("case", CASES)
 def test_reasoning_is_never_shown_while_it_is_written(case: Path) -> None:
     """It would stand in the chat for seconds."""
     odd = read(case)
@@ -47,7 +48,7 @@ def test_reasoning_is_never_shown_while_it_is_written(case: Path) -> None:
         assert shown.startswith(so_far.rstrip()) or not shown, (length, so_far)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+@in_turn("case", CASES)
 def test_a_stream_ends_as_the_whole_answer_does(case: Path) -> None:
     """What is stored is quoted back to the model and read aloud."""
     odd = read(case)

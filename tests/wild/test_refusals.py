@@ -21,6 +21,7 @@ from queueing.core.requests import Chat
 from tests.backends.openai.asking import ALL, ANSWER, answer, connected, image, model, work
 from tests.fakes.llm.llm import serving
 from tests.fakes.llm.llm_script import Fault, Model
+from tests.samples import in_turn
 
 CASES = sorted(Path(__file__).with_name("refusals").glob("*.json"))
 HELP = {
@@ -37,7 +38,7 @@ def read(case: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+@in_turn("case", CASES)
 def test_a_refusal_is_understood(case: Path) -> None:
     """A server would be marked as down for one request, or asked again in vain."""
     odd = read(case)
@@ -47,7 +48,7 @@ def test_a_refusal_is_understood(case: Path) -> None:
         assert problem_of(error).what == odd["problem"]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+@in_turn("case", CASES)
 def test_people_are_told_what_helps(case: Path) -> None:
     """A person would rephrase a question that no wording can save."""
     odd = read(case)
@@ -56,7 +57,7 @@ def test_people_are_told_what_helps(case: Path) -> None:
     assert "rephrase" not in text or odd["owner"] == "question"
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+@in_turn("case", CASES)
 def test_the_same_words_in_a_stream_mean_the_same(case: Path) -> None:
     """A stream begins with status 200, so an error in it has only its words."""
     odd = read(case)

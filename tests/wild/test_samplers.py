@@ -14,12 +14,13 @@ from backends.comfyui.choices import chosen
 from queueing.core.errors import Rejected
 from tests.backends.comfyui.drawing import SDXL, SMALL, connect, ignore, work
 from tests.fakes.servers.comfyui import FakeComfyUI
+from tests.samples import in_turn
 from tests.told import words
 
 CASES = sorted(Path(__file__).with_name("samplers").glob("*.json"))
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+@in_turn("case", CASES)
 def test_the_servers_name_is_sent_or_near_ones_are_shown(case: Path) -> None:
     """A person would have to know how each server writes a sampler."""
     odd: dict[str, Any] = json.loads(case.read_text(encoding="utf-8"))

@@ -7,18 +7,17 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from backends.comfyui.model_templates import remarks_on
 from backends.comfyui.workflow.reading import parse_workflow
 from backends.comfyui.workflow.template import prepare
 from tests.backends.comfyui.workflow.described import SHIPPED
 from tests.backends.comfyui.workflow.shipped import shipped
+from tests.samples import in_turn
 
 CASES = sorted(Path(__file__).with_name("seeds").glob("*.json"))
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+@in_turn("case", CASES)
 def test_a_seed_that_no_request_changes_is_noted(case: Path) -> None:
     """The operator would hear of "the same picture every time" from the members."""
     odd: dict[str, Any] = json.loads(case.read_text(encoding="utf-8"))
@@ -28,7 +27,7 @@ def test_a_seed_that_no_request_changes_is_noted(case: Path) -> None:
     assert list(remarks_on(prepare(graph, {}, name="own.json"))) == ([told % held] if held else [])
 
 
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+@in_turn("path", SHIPPED)
 def test_shipped_workflows_need_no_note(path: Path) -> None:
     """`usher check` would warn of Usher's own files."""
     assert list(remarks_on(shipped(path))) == []

@@ -31,6 +31,7 @@ from tests.backends.openai.heard import Heard, in_every_form, of_chunks, of_mess
 from tests.bot.api.whole_api import running
 from tests.fakes.llm.llm import serving
 from tests.fakes.llm.llm_script import Model
+from tests.samples import in_turn
 
 CASES = sorted(Path(__file__).with_name("streams").glob("*.json"))
 SHORT = 5_000  # bytes of an answer that is sent byte by byte
@@ -183,7 +184,7 @@ def flavours(odd: Mapping[str, Any], kinds: Sequence[type[Flavour]]) -> Iterator
         pytest.param(EVERY, id="every", marks=pytest.mark.thorough),
     ],
 )
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+@in_turn("case", CASES)
 async def test_people_get_the_text_and_programs_openais_form(
     case: Path, kinds: Sequence[type[Flavour]]
 ) -> None:
@@ -194,7 +195,7 @@ async def test_people_get_the_text_and_programs_openais_form(
         assert await program(packets(odd), flavour) == for_a_program(odd), flavour.name
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+@in_turn("case", CASES)
 async def test_bytes_mean_the_same_however_they_arrive(case: Path) -> None:
     """Networks cut answers anywhere, in the middle of a character too."""
     odd = read(case)
@@ -213,26 +214,30 @@ async def test_bytes_mean_the_same_however_they_arrive(case: Path) -> None:
 
 
 KINDS = [next(cases) for _, cases in groupby(CASES, lambda case: case.stem.partition("-")[0])]
-PRODUCT = [
-    pytest.param(
-        kind, case, id=f"{kind}-{case.stem}", marks=() if case in KINDS else pytest.mark.thorough
-    )
-    for case in CASES
-    for kind in ALL
-]
+of_kinds = pytest.mark.parametrize(
+    "cases",
+    [
+        pytest.param(KINDS, id="one-of-each-kind"),
+        pytest.param(
+            [case for case in CASES if case not in KINDS], id="others", marks=pytest.mark.thorough
+        ),
+    ],
+)
 
 
-@pytest.mark.parametrize(("kind", "case"), PRODUCT)
-async def test_each_kind_of_server_may_answer_so(kind: str, case: Path) -> None:
+@of_kinds
+@pytest.mark.parametrize("kind", ALL)
+async def test_each_kind_of_server_may_answer_so(kind: str, cases: Sequence[Path]) -> None:
     """What holds for the reader could be lost between the connection and the caller."""
-    odd = read(case)
-    if odd.get("unfinished") and kind == "llama-cpp-python":
-        return
-    async with serving(kind, [Model("alpha")]) as server, connected(server) as backend:
-        await backend.load(model())
-        server.sent = packets(odd)
-        assert await asked(backend) == as_a_chat(meant(odd))
-        assert await asked(backend, passed_on=True) == for_a_program(odd)
+    for case in cases:
+        odd = read(case)
+        if odd.get("unfinished") and kind == "llama-cpp-python":
+            continue
+        async with serving(kind, [Model("alpha")]) as server, connected(server) as backend:
+            await backend.load(model())
+            server.sent = packets(odd)
+            assert await asked(backend) == as_a_chat(meant(odd)), case.stem
+            assert await asked(backend, passed_on=True) == for_a_program(odd), case.stem
 
 
 async def asked(backend: OpenAI, *, passed_on: bool = False) -> Heard | str:

@@ -8,12 +8,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from telegram import Bot, Update, User
 
 from bot.core.content import Content
 from bot.core.platform import MessageRef
 from bot.platforms.telegram.calls import CallReader
+from tests.samples import in_turn
 
 CASES = sorted(Path(__file__).with_name("updates").glob("*.json"))
 USUAL = {
@@ -42,7 +42,7 @@ def reader(*, reads_all: bool = False) -> CallReader:
     )
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+@in_turn("case", CASES)
 def test_people_in_a_group_are_heard_when_they_call(case: Path) -> None:
     """A bot that is called by its name stays silent, or one that is not called answers."""
     odd: dict[str, Any] = json.loads(case.read_text(encoding="utf-8"))

@@ -46,6 +46,7 @@ from tests.backends.comfyui.workflow.graphs import check_offered
 from tests.backends.comfyui.workflow.shipped import shipped
 from tests.contracts.backend.harness_comfyui import model
 from tests.fakes.servers.comfyui import FakeComfyUI
+from tests.samples import in_turn
 
 FOLDER = Path(__file__).with_name("workflows")
 CHECKED = sorted((FOLDER / "checked").glob("*.json"))
@@ -84,7 +85,7 @@ def template(odd: dict[str, Any]) -> Template:
     return prepare(saved_part(nodes), {}, name="own.json")
 
 
-@pytest.mark.parametrize("case", CHECKED, ids=lambda case: case.stem)
+@in_turn("case", CHECKED)
 async def test_check_is_as_strict_as_the_server(case: Path) -> None:
     """Workflows that draw would look broken, and broken ones would fail for the members."""
     odd = read(case)
@@ -108,7 +109,7 @@ def test_many_faults_are_counted() -> None:
     assert in_one_line(faults[:2]) == "fault 0. fault 1"
 
 
-@pytest.mark.parametrize("case", READ, ids=lambda case: case.stem)
+@in_turn("case", READ)
 def test_a_file_is_read_or_its_author_learns_what_to_do(case: Path) -> None:
     """An operator would give up at the first file that they find."""
     odd = read(case)
@@ -219,7 +220,7 @@ def faults_of(draft: Draft, offered: dict[str, Any]) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("case", ADDED, ids=lambda case: case.stem)
+@in_turn("case", ADDED)
 def test_an_export_becomes_a_template_that_its_authors_server_runs(case: Path) -> None:
     """An operator would have to learn what every node means before anybody can draw.
 
@@ -236,7 +237,7 @@ def test_an_export_becomes_a_template_that_its_authors_server_runs(case: Path) -
         assert drafted(draft.nodes, offered, Chosen()).nodes == draft.nodes
 
 
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+@in_turn("path", SHIPPED)
 def test_shipped_workflows_are_found_again(path: Path) -> None:
     """What Usher's own templates take would be missing from those of others."""
     own = shipped(path)
