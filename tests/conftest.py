@@ -23,7 +23,7 @@ from backends.media import videos
 from backends.media.helper import process as helper
 from bot.app import logs
 from bot.http import clients
-from queueing.engine import scheduler
+from queueing.engine import health_checker, program_watcher, scheduler
 from tests.fakes.media_helper import CANVAS, EAGER
 from tests.samples import QUICK_PROFILE, THOROUGH_PROFILE
 
@@ -201,8 +201,10 @@ def as_before() -> Iterator[None]:
 
 @pytest.fixture
 def rare_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look at a queue where nothing happens once a minute: days of its looks take seconds."""
+    """Look at queues and servers where nothing happens once a minute: days take seconds."""
     monkeypatch.setattr(scheduler, "TICK_S", 60.0)
+    for watching in (health_checker, program_watcher):
+        monkeypatch.setattr(watching, "EVERY_S", 60.0)
 
 
 def _niceness() -> int:

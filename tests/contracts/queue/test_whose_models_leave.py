@@ -74,6 +74,7 @@ class Room:
         self.other = FakeServer(
             "other", FakeGpu(total_mb=24000, budget_mb=24000), load_s=0.0, service_s=0.0
         )
+        self.other.fetch_s = 0.0
         self.spec = replace(
             harness.model, backends=("own",), vram_mb=8000, max_attempts=1, parallel=1
         )

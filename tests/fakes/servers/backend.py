@@ -150,6 +150,7 @@ class FakeServer:
         self.load_s = load_s
         self.unload_s = unload_s
         self.service_s = service_s
+        self.fetch_s = 0.5
         self.slots = slots
         self.memory: set[str] = set()
         self.attempts: dict[str, Attempt] = {}
@@ -452,7 +453,7 @@ class FakeBackend:
 
         async def fetch() -> Output:
             self.server.calls.append(f"fetch {prompt_of(attempt.work)}")
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(self.server.fetch_s)
             await self._reach()
             if attempt.forgotten:
                 raise Unavailable(f"{self.server.name}: the result is gone")

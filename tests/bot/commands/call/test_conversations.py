@@ -75,6 +75,7 @@ def test_a_conversation_ends_when_it_has_rested_for_long(waits_s: float, *, goes
     in_bot(scenario)
 
 
+@pytest.mark.usefixtures("rare_ticks")  # hours or days pass
 def test_a_chat_that_is_one_conversation_goes_on_after_any_time() -> None:
     """The page would show yesterday's conversation, and the model not know a word of it."""
 
