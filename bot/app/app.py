@@ -15,7 +15,7 @@ from bot.app.assembly import SharedParts
 from bot.app.local_queue import LocalQueue, open_queue, serving
 from bot.app.metering import Meters, metering
 from bot.app.setup import SETTLE_S, BotSetup
-from bot.app.supervisor import beside, keep_all_up, keep_served
+from bot.app.supervisor import beside, keep_all_up, keep_rights_fresh, keep_served
 from bot.commands.dispatcher import Dispatcher
 from bot.core.platform import ALONE, ChatLease, ChatPlatform
 from bot.delivery.presenter import Presenter
@@ -55,7 +55,10 @@ async def chats_served(
     presenter = assembly.presenter(given, platforms, context)
     given.queue.events.subscribe(presenter.on_event)
     dispatcher = Dispatcher(context, presenter, lease=lease)
-    async with beside(keep_all_up(platforms, dispatcher)), beside(presenter.run()):
+    work = [keep_all_up(platforms, dispatcher)]
+    if context.carried is not None:
+        work += [keep_rights_fresh(context.carried, platforms, given.access, given.clock)]
+    async with beside(*work), beside(presenter.run()):
         try:
             yield ChatParts(platforms=platforms, dispatcher=dispatcher, presenter=presenter)
         finally:

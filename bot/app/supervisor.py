@@ -11,10 +11,12 @@ from typing import Any
 
 from bot.api.jobs.webhook_calls import JobEndings
 from bot.config.sections import RetentionConfig
-from bot.core.errors import AddressTaken, ChatRefused
+from bot.core.errors import AddressTaken, ChatError, ChatRefused
 from bot.core.live_settings import LiveSettings
 from bot.core.platform import ChatPlatform, CommandHandler
 from bot.http.listener import CannotListen
+from bot.people.access import Access
+from bot.people.people import CarriedRights
 from bot.platforms.web.chat.chat_log import ChatLog
 from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import StoreError
@@ -51,6 +53,7 @@ async def delete_expired(jobs: JobStore, chat_log: ChatLog, live: LiveSettings, 
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 300.0
 _LISTEN_EVERY_S = 2.0  # an address is free shortly after the process using it has ended
+_RIGHTS_EVERY_S = 60.0
 _TIDY_EVERY_S = 3600.0
 _LOOK_EVERY_S = 30.0  # between checks of how much was added
 _MUCH_LEAST_MB = 64
@@ -114,6 +117,38 @@ async def keep_told(endings: JobEndings) -> None:
         except Exception:
             log.exception("webhooks failed; restarting them in %.0f s", _FIRST_PAUSE_S)
         await asyncio.sleep(_FIRST_PAUSE_S)
+
+
+async def keep_rights_fresh(
+    carried: CarriedRights, platforms: Sequence[ChatPlatform], access: Access, clock: Clock
+) -> None:
+    """Ask the chats again about the rights that API keys in use carry."""
+    by_name = {platform.name: platform for platform in platforms}
+    while True:
+        await asyncio.sleep(_RIGHTS_EVERY_S)
+        try:
+            for report in await carried.stale(clock.now()):
+                name, _, place = report.place.partition(":")
+                rights = await _rights_now(by_name.get(name), report.user, place)
+                if rights is not None:
+                    await carried.renew(report, access.counting(rights), clock.now())
+        except Exception:
+            log.exception("the rights that API keys carry could not be renewed; this is retried")
+
+
+async def _rights_now(
+    platform: ChatPlatform | None, user: str, place: str
+) -> frozenset[str] | None:
+    """Return a person's rights in a place now, or None if that is not known."""
+    if platform is None or platform.limits.rights_in is None or not platform.connected.is_set():
+        return None
+    try:
+        return await platform.limits.rights_in(user, place)
+    except ChatError as error:
+        log.info(
+            "%s: the rights of %s in %s stay as they are: %s", platform.name, user, place, error
+        )
+        return None
 
 
 async def tidy(

@@ -131,6 +131,8 @@ class ChatLimits:
     - `draft` shows an answer while it is written, without a message of its own, for half a
       minute or until the next message. Only in private chats.
     - `direct` returns a person's direct chat with the bot, for copies of results.
+    - `rights_in` returns a person's rights in a server or group now: `rights_in(user, place)`.
+      Raises `ChatError`.
     - `upload_in` returns how many bytes a file may have in one chat at that moment, if
       that differs from `upload`.
     """
@@ -155,6 +157,7 @@ class ChatLimits:
     upload_in: Callable[[str], int] | None = None
     draft: "ShowDraft | None" = None
     direct: Callable[[str], Awaitable[str]] | None = None
+    rights_in: Callable[[str, str], Awaitable[frozenset[str]]] | None = None
 
     def in_chat(self, chat: str) -> "ChatLimits":
         """Return the limits that apply in one chat now."""

@@ -1,7 +1,8 @@
 """What is stored of people: their settings, those admins made for them, and their reported rights.
 
 A chat reports a person's rights in a place with each call from there, and their API keys carry them.
-The newest report about each place counts, for thirty days.
+The newest report about each place counts, for thirty days. While the keys are in use, the chat is
+asked again.
 """
 
 import json
@@ -152,9 +153,20 @@ def _banned_until(person: Person) -> float:
 
 LASTS_S = 30 * 86_400.0
 AGAIN_S = 3_600.0  # how long an unchanged report is not stored again
+FRESH_S = 300.0  # how long a report is not asked for again
 _KNOWN_MOST = 10_000
+_ASKED_MOST = 100  # reports at a time
 
 _Report = tuple[frozenset[str], float]
+
+
+@dataclass(frozen=True, slots=True)
+class StaleReport:
+    """A report about a person whose keys are in use, to be asked for again."""
+
+    user: str
+    place: str
+    at: float
 
 
 class CarriedRights:
@@ -185,6 +197,22 @@ class CarriedRights:
                 connection.execute(sql.ADD_RIGHTS, (user, place, written, now))
 
         await self._database.write(change)
+
+    async def stale(self, now: float) -> list[StaleReport]:
+        """Return the oldest reports that are no longer fresh, of people whose keys are in use."""
+        values = (now - LASTS_S, now - FRESH_S, now - FRESH_S, _ASKED_MOST)
+        rows = await self._database.rows(sql.STALE_RIGHTS, values)
+        return [StaleReport(str(user), str(place), float(str(at))) for user, place, at in rows]
+
+    async def renew(self, old: StaleReport, rights: frozenset[str], now: float) -> None:
+        """Store a person's rights of now, unless a call has reported them since."""
+        which = (old.user, old.place, old.at)
+        if rights:
+            values = (json.dumps(sorted(rights)), now, *which)
+            await self._database.execute(sql.RENEW_RIGHTS, values)
+        else:
+            await self._database.execute(sql.DROP_STALE_RIGHTS, which)
+        self._known.pop((old.user, old.place), None)
 
     async def of(self, user: str, now: float) -> frozenset[str]:
         """Return the rights that a person has in any place."""

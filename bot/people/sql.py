@@ -87,6 +87,15 @@ DROP_OLD_RIGHTS = "DELETE FROM carried_rights WHERE at <= ?"
 DROP_RIGHTS = 'DELETE FROM carried_rights WHERE "user" = ? AND place = ?'
 ADD_RIGHTS = 'INSERT INTO carried_rights ("user", place, rights, at) VALUES (?, ?, ?, ?)'
 RIGHTS_OF = 'SELECT rights FROM carried_rights WHERE "user" = ? AND at > ?'
+STALE_RIGHTS = (
+    'SELECT "user", place, at FROM carried_rights AS told WHERE at > ? AND at <= ? AND EXISTS'
+    ' (SELECT 1 FROM api_keys WHERE api_keys."user" = told."user" AND used_at > ?)'
+    " ORDER BY at LIMIT ?"
+)
+RENEW_RIGHTS = (
+    """UPDATE carried_rights SET rights = ?, at = ? WHERE "user" = ? AND place = ? AND at = ?"""
+)
+DROP_STALE_RIGHTS = 'DELETE FROM carried_rights WHERE "user" = ? AND place = ? AND at = ?'
 DELETE_RIGHTS_OF = 'DELETE FROM carried_rights WHERE "user" = ?'
 
 # ---------------------------------------------------------------- files sent ahead

@@ -20,6 +20,7 @@ from bot.delivery.presenter import Presenter
 from bot.delivery.records import MessageRecords
 from bot.delivery.spoken_answers import SpokenAnswers
 from bot.people.access import Access, PersonLimits
+from bot.people.api_keys import ApiKeys
 from bot.people.audit_log import AuditLog
 from bot.people.names import IdForm, NameForms
 from bot.people.people import CarriedRights, People
@@ -53,6 +54,8 @@ class Bot:
     records: MessageRecords
     people: People
     carried: CarriedRights
+    access: Access
+    keys: ApiKeys
     clock: Clock
     chat: FakeChat
 
@@ -165,6 +168,8 @@ async def bot(
                 records=records,
                 people=people,
                 carried=carried,
+                access=access,
+                keys=ApiKeys(database),
                 clock=clock,
                 chat=chat,
             )

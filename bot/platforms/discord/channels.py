@@ -77,7 +77,7 @@ def asker_of(interaction: "discord.Interaction[Any]", platform: str) -> Asker:
 
 def rights_of_call(interaction: "discord.Interaction[Any]") -> frozenset[str]:
     """Return the caller's rights. Empty in a direct message."""
-    return _rights(interaction.user, interaction.permissions)
+    return rights_of(interaction.user, interaction.permissions)
 
 
 def rights_of_author(message: discord.Message) -> frozenset[str]:
@@ -85,10 +85,10 @@ def rights_of_author(message: discord.Message) -> frozenset[str]:
     author = message.author
     if not isinstance(author, discord.Member):
         return frozenset()
-    return _rights(author, author.guild_permissions)
+    return rights_of(author, author.guild_permissions)
 
 
-def _rights(user: discord.User | discord.Member, allowed: discord.Permissions) -> frozenset[str]:
+def rights_of(user: discord.User | discord.Member, allowed: discord.Permissions) -> frozenset[str]:
     """Return the rights by the names used in the configuration.
 
     Roles are matched by id, because names are not unique and anyone may choose them. The role

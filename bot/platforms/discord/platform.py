@@ -32,7 +32,7 @@ from bot.core.platform import (
 from bot.platforms.discord.away import AwayCalls, caller_of, is_away
 from bot.platforms.discord.away import post as post_away
 from bot.platforms.discord.away import show as show_away
-from bot.platforms.discord.channels import chat_of
+from bot.platforms.discord.channels import chat_of, rights_of
 from bot.platforms.discord.client import Client, Starts
 from bot.platforms.discord.commands import Describe, missing_commands
 from bot.platforms.discord.errors import (
@@ -156,7 +156,12 @@ class Discord:
         self._client: Client | None = None
         self._aways = AwayCalls()
         self._anywhere = anywhere
-        self.limits = replace(Discord.limits, upload_in=self._upload_in, direct=self._direct)
+        self.limits = replace(
+            Discord.limits,
+            upload_in=self._upload_in,
+            direct=self._direct,
+            rights_in=self._rights_in,
+        )
 
     # ------------------------------------------------------------ incoming
 
@@ -337,6 +342,22 @@ class Discord:
             async with timeout(REQUEST_TIMEOUT_S):
                 channel = await self._client.create_dm(person)
         return chat_of(channel.id, group=False)
+
+    async def _rights_in(self, user: str, place: str) -> frozenset[str]:
+        """Return a person's rights in a server; none in one that they or the bot have left."""
+        client = self._client
+        guild = client.get_guild(int(place)) if client is not None else None
+        if client is None or (guild is None and not client.is_ready()):
+            raise ChatUnavailable("not connected to Discord")
+        if guild is None:
+            return frozenset()
+        with chat_errors():
+            async with timeout(REQUEST_TIMEOUT_S):
+                try:
+                    member = await guild.fetch_member(int(user.rpartition(":")[2]))
+                except discord.NotFound:
+                    return frozenset()
+        return rights_of(member, member.guild_permissions)
 
     def _answers_to(self, chat: str) -> discord.Webhook:
         """Return what answers a call. Raises `MessageGone` if it is too late for that."""

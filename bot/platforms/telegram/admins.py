@@ -10,7 +10,15 @@ import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from telegram import Bot
+from telegram import (
+    Bot,
+    ChatMember,
+    ChatMemberAdministrator,
+    ChatMemberBanned,
+    ChatMemberLeft,
+    ChatMemberOwner,
+    ChatMemberRestricted,
+)
 from telegram.error import TelegramError
 
 from queueing.core.concurrency import timeout
@@ -47,13 +55,13 @@ class GroupRoles:
         """
         if chat_id > 0 or (person_id is None and not anonymous):
             return frozenset()
-        member = frozenset({f"{platform}:group-members@{chat_id}"})
+        member = frozenset({_member(platform, chat_id)})
         if str(chat_id) not in self._groups():
             return member
         known = self._lists.setdefault(chat_id, _List())
         if not anonymous and person_id not in await self._admins(bot, chat_id, known):
             return member
-        return member | {f"{platform}:group-admins@{chat_id}"}
+        return member | {_admin(platform, chat_id)}
 
     async def _admins(self, bot: Bot, chat_id: int, known: _List) -> frozenset[int]:
         now = asyncio.get_running_loop().time
@@ -63,6 +71,25 @@ class GroupRoles:
                 known.admins, lasts_s = await _fetch(bot, chat_id)
                 known.until = asked_at + lasts_s
         return known.admins
+
+
+def roles_of(member: ChatMember, platform: str, group: str) -> frozenset[str]:
+    """Return the rights of a group's member, as Telegram describes them now."""
+    if isinstance(member, ChatMemberLeft | ChatMemberBanned):
+        return frozenset()
+    if isinstance(member, ChatMemberRestricted) and not member.is_member:
+        return frozenset()
+    rules = isinstance(member, ChatMemberOwner | ChatMemberAdministrator)
+    own = frozenset({_member(platform, group)})
+    return own | {_admin(platform, group)} if rules else own
+
+
+def _member(platform: str, group: int | str) -> str:
+    return f"{platform}:group-members@{group}"
+
+
+def _admin(platform: str, group: int | str) -> str:
+    return f"{platform}:group-admins@{group}"
 
 
 async def _fetch(bot: Bot, chat_id: int) -> tuple[frozenset[int], float]:

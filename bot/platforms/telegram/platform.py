@@ -30,7 +30,7 @@ from bot.core.platform import (
     MessageRef,
 )
 from bot.platforms.telegram.activity import uploading
-from bot.platforms.telegram.admins import GroupRoles
+from bot.platforms.telegram.admins import GroupRoles, roles_of
 from bot.platforms.telegram.attachments import DOWNLOAD_MOST
 from bot.platforms.telegram.calls import CONFIRM_AFTER_S, ButtonCall, CallReader, place_of
 from bot.platforms.telegram.commands import LANGUAGES, Describe, menu
@@ -174,7 +174,7 @@ class Telegram:
         self._describe = describe
         self._lease = lease
         self._bot: Bot | None = None
-        self.limits = replace(Telegram.limits, draft=self._draft)
+        self.limits = replace(Telegram.limits, draft=self._draft, rights_in=self._rights_in)
 
     # ------------------------------------------------------------ incoming
 
@@ -339,6 +339,15 @@ class Telegram:
         finally:
             await calling.shutdown()
             await asking.shutdown()
+
+    async def _rights_in(self, user: str, place: str) -> frozenset[str]:
+        """Return a person's rights in a group; none in one that they have left."""
+        person, bot = user.partition(":")[2], self._connected()
+        if not person.isdecimal():
+            return frozenset()
+        with chat_errors():
+            member = await bot.get_chat_member(int(place), int(person))
+        return roles_of(member, self.name, place)
 
     # ------------------------------------------------------------ outgoing
 

@@ -87,6 +87,7 @@ class FakeDiscord:
             announce_limits=announce_limits,
             check_specs=check_specs,
             on_change=self._notify,
+            roles=lambda person: self._people[person].roles,
         )
         self._people: dict[int, Person] = {}
         self.permissions: dict[int, int] = {}  # of roles; before the bot connects

@@ -6,7 +6,7 @@ in `mismatches` and fails the test at its end.
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,6 +70,7 @@ class Rest:
     endpoint_url: str | None = None
     channels: dict[int, Channel] = field(default_factory=dict)
     members: dict[int, str] = field(default_factory=dict)  # names of the server's people
+    roles: Callable[[int], Sequence[int]] = lambda _: ()  # of one of them
     interactions: dict[str, FakeInteraction] = field(default_factory=dict)
     commands: list[Json] = field(default_factory=list)
     tier: int = 0  # how far the server is boosted
@@ -257,7 +258,8 @@ class Rest:
         name = self.members.get(int(parts[4]))
         if name is None:
             raise Refusal(404, 10007, "Unknown Member")
-        return 200, shapes.member(int(parts[4]), name)
+        roles = [str(each) for each in self.roles(int(parts[4]))]
+        return 200, shapes.member(int(parts[4]), name) | {"roles": roles}
 
     # ------------------------------------------------------------ messages
 

@@ -175,6 +175,7 @@ class Api:
             "answerCallbackQuery": self._answer_press,
             "getFile": self._get_file,
             "getChatAdministrators": self._get_admins,
+            "getChatMember": self._get_member,
         }
         if seen.method not in handlers:
             raise Refusal(f"Not Found: the fake has no {seen.method}", status=404)
@@ -259,6 +260,14 @@ class Api:
             {"status": "creator", "user": shapes.user(each, "Admin", None), "is_anonymous": False}
             for each in self.chat(int(seen.values["chat_id"])).admins
         ]
+
+    def _get_member(self, seen: Seen) -> Json:
+        chat, person = self.chat(int(seen.values["chat_id"])), int(seen.values["user_id"])
+        about = shapes.user(person, f"Person{person}", None)
+        if person in chat.admins:
+            return {"status": "creator", "user": about, "is_anonymous": False}
+        wrote = any(each.sender == person for each in chat.messages)
+        return {"status": "member" if wrote and person not in chat.left else "left", "user": about}
 
     # ------------------------------------------------------------ sending
 

@@ -131,6 +131,7 @@ class FakeChat:
     title: str
     forum: bool = False
     admins: tuple[int, ...] = ()
+    left: frozenset[int] = frozenset()  # people who have written here and are gone
     refusal: tuple[int, str, Json] | None = None
     messages: list[FakeMessage] = field(default_factory=list)
     actions: list[str] = field(default_factory=list)

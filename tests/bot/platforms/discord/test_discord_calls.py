@@ -1,5 +1,6 @@
 """Real discord.py against a fake Discord: commands come in and are answered in time."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -85,10 +86,17 @@ async def test_roles_arrive_as_ids() -> None:
     async with FakeDiscord() as fake:
         person = fake.person(7)
         person.roles = [501, 502]
-        async with running(fake, handler):
+        async with running(fake, handler) as chat:
             await person.slash("queue")
             call = await handler.called()
             await call.respond(says("ok"), True)
+            assert chat.limits.rights_in is not None
+            asked = partial(chat.limits.rights_in, "discord:7")
+            assert await asked(call.places[-1]) == call.rights
+            person.roles = [501]
+            assert await asked(call.places[-1]) == call.rights - {"discord-role:502"}
+            del fake.rest.members[7]
+            assert await asked(call.places[-1]) == frozenset()
     assert {"discord-role:501", "discord-role:502"} <= call.rights
 
 

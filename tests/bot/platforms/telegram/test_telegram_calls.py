@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from bot.core.content import Button, Content
-from bot.core.errors import TooLarge
+from bot.core.errors import ChatGone, TooLarge
 from bot.core.platform import Invocation, MessageRef
 from tests.bot.platforms.discord.discord_bot import RecordingHandler, says
 from tests.bot.platforms.telegram.telegram_bot import image, running
@@ -193,6 +193,23 @@ async def test_who_writes_for_a_group_has_nobodys_rights() -> None:
         await handler.called(2)
     users = {call.user for call in handler.calls}
     assert users == {"telegram:anonymous-1001", "telegram:anonymous-1002"}
+
+
+async def test_rights_in_a_group_can_be_asked_for_again() -> None:
+    """The programs of a person who left a group would keep what its members may use."""
+    async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
+        group = fake.group(-1001)
+        fake.person(7).says("hello", chat=group)
+        group.admins = (8,)
+        assert chat.limits.rights_in is not None
+        member, admin = "telegram:group-members@-1001", "telegram:group-admins@-1001"
+        assert await chat.limits.rights_in("telegram:7", "-1001") == {member}
+        assert await chat.limits.rights_in("telegram:8", "-1001") == {member, admin}
+        group.left = frozenset({7})
+        assert await chat.limits.rights_in("telegram:7", "-1001") == frozenset()
+        fake.kick(group)
+        with pytest.raises(ChatGone):
+            await chat.limits.rights_in("telegram:8", "-1001")
 
 
 async def test_a_crowd_is_served_at_the_same_time_and_each_person_in_order() -> None:
