@@ -18,12 +18,20 @@ export class ModelsPanel {
     this.node = make("div", {}, this.sought, this.list, this.none);
   }
 
+  /** Begin with the models in use. They stay in place while the panel is open. */
+  opened() {
+    this.order = new Set();
+  }
+
   draw(data) {
     this.data = data;
+    const byName = new Map(data.models.map((model) => [model.name, model]));
+    this.order = new Set([...this.order, ...byName.keys()]);
+    const inOrder = [...this.order].map((name) => byName.get(name)).filter(Boolean);
     this.sought.hidden = data.models.length <= FEW;
     const sought = this.sought.value.trim().toLowerCase();
     const fits = ({ name, aliases, abilities }) => [name, ...aliases, ...abilities].join(" ").toLowerCase().includes(sought);
-    const models = data.models.filter(fits).map((model) => ({ ...model, operates: data.operates }));
+    const models = inOrder.filter(fits).map((model) => ({ ...model, operates: data.operates }));
     keyed(this.list, models, (model) => model.name, (model) => new ModelCard(model, this.on));
     this.none.hidden = models.length > 0;
   }
