@@ -10,6 +10,7 @@ import { Large } from "./large.js";
 import { Attention, installWorker } from "./notify.js";
 import { ResultActions } from "./results.js";
 import { Side } from "./side.js";
+import { owns, showSignIn, showSignOut } from "./signin.js";
 import { language, say, speak } from "./texts.js";
 import { toast } from "./toast.js";
 import { Views } from "./views.js";
@@ -19,7 +20,6 @@ const STARTS = ["image", "describe", "help"]; // useful for new people, and fit 
 const lineId = (key) => `line-${key}`; // the server uses the same id
 
 const OPENED = "usher-conversation";
-const PERSON = "usher-person"; // whose words this browser keeps
 const KEY = /^(first|[0-9a-f]{16})$/; // of a conversation
 
 const presses = new Map(); // messages by key, until answered
@@ -74,7 +74,7 @@ const forms = new FormDialog(({ command, job, conversation, take }, values) => {
 const actions = new ResultActions({
   deliver: (frame) => connection.deliver({ ...frame, key: newKey(), conversation: opened() }),
   ask: (form) => forms.show(form),
-  attach: (file) => composer.attach([file]),
+  attach: (file) => composer.attachments.attach([file]),
   chat() {
     large.close();
     views.go("chat");
@@ -109,14 +109,15 @@ const talks = new Conversations({
 
 const connection = new Connection({
   state: showState,
-  owns,
+  owns: (person) => owns(person, forgetChoices),
   welcome(welcome) {
     composer.commands = welcome.commands;
-    composer.limits = welcome;
-    showSignOut(welcome.signed_in);
+    composer.mostText = welcome.max_text;
+    composer.attachments.limits = welcome;
+    showSignOut(welcome.signed_in, forgetChoices);
     showOperate(welcome.operates);
     composer.complete();
-    composer.resume();
+    composer.attachments.resume();
     composer.making.refresh().then(() => conversation.redraw());
     composer.microphone.dictation.go();
     showEmptyPage(welcome.commands);
@@ -283,51 +284,10 @@ function signedOut() {
   showSignIn();
 }
 
-function showSignIn() {
-  byId("signin-title").textContent = say("signin_title");
-  byId("signin-text").textContent = say("signin_text");
-  byId("signin-label").textContent = say("signin_label");
-  byId("signin-go").textContent = say("signin_go");
-  byId("signin-error").textContent = location.hash === "#refused" ? say("signin_wrong") : "";
-  byId("signin-form").onsubmit = (event) => {
-    event.preventDefault();
-    location.replace(`?token=${encodeURIComponent(byId("signin-token").value.trim())}`);
-  };
-  byId("signin-token").focus();
-}
-
-/** Forget what this browser keeps of a person. */
-function forgetPerson() {
-  sessionStorage.clear();
-  for (const name of [OPENED, PERSON]) remember(name, null, true);
+/** Forget what a person chose last in this browser. */
+function forgetChoices() {
+  remember(OPENED, null, true);
   composer.making.forget();
-}
-
-/** Return whether what this browser keeps is the person's. If it is another's, the page starts over. */
-function owns(person) {
-  const before = [recall(PERSON), recall(PERSON, true)];
-  const other = before.some((name) => name !== null && name !== person);
-  if (other) forgetPerson();
-  for (const lasting of [false, true]) remember(PERSON, person, lasting);
-  if (other) location.reload();
-  return !other;
-}
-
-function showSignOut(offered) {
-  const button = byId("signout");
-  button.hidden = !offered;
-  button.textContent = say("sign_out");
-  button.onclick = async () => {
-    button.disabled = true;
-    try {
-      const answer = await fetch("signout", { method: "POST" });
-      if (!answer.ok) throw new Error(String(answer.status));
-      forgetPerson();
-      location.reload();
-    } catch {
-      button.disabled = false;
-    }
-  };
 }
 
 function showOperate(offered) {
@@ -357,7 +317,7 @@ function showEmptyPage(commands) {
   const known = STARTS.map((name) => commands.find((command) => command.name === name));
   const buttons = known.filter(Boolean).map((command) => {
     const button = make("button", { type: "button", className: "start" },
-      make("b", {}, `/${command.name}`), make("span", {}, command.help));
+      make("b", {}, command.help), make("span", {}, `/${command.name}`));
     button.addEventListener("click", () => composer.write(`/${command.name} `));
     return button;
   });

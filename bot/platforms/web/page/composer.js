@@ -1,8 +1,9 @@
-// The composer: the text, its completion, what to make of it, attached files, and the message it
-// replies to.
+// The composer: the text, its completion, and the message it replies to. What to make of the text, its files
+// and the microphone are its parts.
 
+import { Attachments } from "./attachments.js";
 import { Choices, optionChoices, paramAt, usage } from "./completion.js";
-import { byId, make, recall, remember, sizeText } from "./dom.js";
+import { byId, make, recall, remember } from "./dom.js";
 import { Making } from "./making.js";
 import { Microphone } from "./microphone.js";
 import { say } from "./texts.js";
@@ -18,8 +19,7 @@ export class Composer {
   constructor(on) {
     this.on = on;
     this.commands = [];
-    this.limits = { max_upload: Infinity, max_files: 4, max_text: Infinity };
-    this.files = [];
+    this.mostText = Infinity; // characters
     this.replyTo = null;
     this.back = 0; // number of lines back in the history
     this.text = byId("text");
@@ -27,6 +27,12 @@ export class Composer {
     this.making = new Making({
       connected: () => this.on.connected(),
       changed: () => this.offered(),
+    });
+    this.attachments = new Attachments({
+      notice: (text) => this.notice(text),
+      focus: () => this.text.focus(),
+      changed: (image) => this.making.attached(image),
+      connected: () => this.on.connected(),
     });
     this.microphone = new Microphone({
       heard: (text, atOnce) => this.heard(text, atOnce),
@@ -55,10 +61,7 @@ export class Composer {
     this.text.placeholder = say("placeholder");
     this.text.setAttribute("aria-label", say("message"));
     byId("send").setAttribute("aria-label", say("send"));
-    byId("attach").setAttribute("aria-label", say("attach"));
-    byId("attach").title = say("attach");
     byId("reply-off").setAttribute("aria-label", say("reply_off"));
-    byId("drop").textContent = say("drop");
   }
 
   listen() {
@@ -70,48 +73,19 @@ export class Composer {
     addEventListener("resize", () => this.fit());
     this.text.addEventListener("keydown", (event) => this.key(event));
     this.text.addEventListener("blur", () => this.choices.hide());
-    this.text.addEventListener("paste", (event) => this.attachFrom(event, event.clipboardData));
-    byId("attach").addEventListener("click", () => byId("file").click());
-    byId("file").addEventListener("change", () => {
-      this.attach([...byId("file").files]);
-      byId("file").value = "";
-    });
     byId("reply-off").addEventListener("click", () => this.reply(null));
-    this.listenForDrops();
-  }
-
-  listenForDrops() {
-    const hasFiles = (event) => event.dataTransfer?.types.includes("Files");
-    addEventListener("dragover", (event) => {
-      if (!hasFiles(event)) return;
-      event.preventDefault();
-      byId("drop").hidden = false;
-    });
-    addEventListener("dragleave", (event) => event.relatedTarget === null && (byId("drop").hidden = true));
-    addEventListener("drop", (event) => {
-      byId("drop").hidden = true;
-      if (hasFiles(event)) this.attachFrom(event, event.dataTransfer);
-    });
   }
 
   // ---------------------------------------------------------------- sending
 
   send() {
     const typed = this.text.value.trim().toWellFormed();
-    if (!typed && !this.files.length) return this.text.focus();
+    if (!typed && !this.attachments.files.length) return this.text.focus();
     const text = this.making.line(typed);
-    if (text.length > this.limits.max_text) return this.notice(say("too_long", { count: this.limits.max_text }));
-    const broken = this.files.find((file) => file.failed);
-    if (broken) return this.notice(broken.failed);
-    if (this.files.some((file) => !file.upload)) return this.notice(say("wait_for_upload"));
-    this.on.send({
-      text,
-      uploads: this.files.map((file) => file.upload),
-      images: this.files.map((file) => file.url).filter(Boolean),
-      replyTo: this.replyTo,
-    });
-    this.files = [];
-    this.drawFiles();
+    if (text.length > this.mostText) return this.notice(say("too_long", { count: this.mostText }));
+    const { hindrance } = this.attachments;
+    if (hindrance) return this.notice(hindrance);
+    this.on.send({ text, ...this.attachments.take(), replyTo: this.replyTo });
     this.reply(null);
     this.write("");
   }
@@ -247,91 +221,5 @@ export class Composer {
     this.text.value = head + rest;
     this.text.setSelectionRange(head.length, head.length);
     this.changed();
-  }
-
-  // ---------------------------------------------------------------- images
-
-  attachFrom(event, data) {
-    const files = [...(data?.files ?? [])];
-    if (!files.length) return;
-    event.preventDefault();
-    this.attach(files);
-  }
-
-  attach(files) {
-    for (const file of files) {
-      if (this.files.length >= this.limits.max_files) {
-        this.notice(say("too_many_files", { count: this.limits.max_files }));
-        break;
-      }
-      const name = file.name || say("image");
-      if (file.size > this.limits.max_upload) {
-        this.notice(say("upload_too_large", { name, size: sizeText(this.limits.max_upload) }));
-        continue;
-      }
-      const url = file.type.startsWith("image/") ? URL.createObjectURL(file) : null;
-      const attached = { name, url, upload: null, failed: null, again: null };
-      this.files.push(attached);
-      this.upload(attached, file);
-    }
-    this.drawFiles();
-    this.text.focus();
-  }
-
-  async upload(attached, file) {
-    try {
-      const answer = await fetch("upload", {
-        method: "POST",
-        headers: {
-          "Content-Type": file.type || "application/octet-stream",
-          "X-File-Name": encodeURIComponent(attached.name.toWellFormed()),
-        },
-        body: file,
-      });
-      if (!answer.ok) throw new Error(String(answer.status));
-      attached.upload = (await answer.json()).id;
-      if (byId("notice").textContent === say("wait_for_upload")) this.notice("");
-    } catch (error) {
-      if (error instanceof TypeError && !this.on.connected()) { // the server did not answer
-        attached.again = file;
-      } else {
-        attached.failed = say("upload_failed", { name: attached.name });
-        this.notice(attached.failed);
-      }
-    }
-    this.drawFiles();
-  }
-
-  /** Retry uploads that failed without a connection. */
-  resume() {
-    for (const attached of this.files) {
-      const file = attached.again;
-      attached.again = null;
-      if (file) this.upload(attached, file);
-    }
-  }
-
-  drawFiles() {
-    this.making.attached(this.files.some((file) => file.url));
-    byId("attached").hidden = this.files.length === 0;
-    byId("attached").replaceChildren(...this.files.map((file) => this.attachedNode(file)));
-  }
-
-  attachedNode(file) {
-    const off = make("button", { type: "button", className: "icon", textContent: "×",
-      "aria-label": say("remove_file", { name: file.name }) });
-    off.addEventListener("click", () => {
-      if (file.url) URL.revokeObjectURL(file.url);
-      this.files = this.files.filter((kept) => kept !== file);
-      this.notice("");
-      this.drawFiles();
-      this.text.focus();
-    });
-    const state = file.failed ? "failed" : file.upload ? "done" : "busy";
-    const label = state === "busy" ? say("uploading", { name: file.name }) : file.name;
-    const shown = file.url
-      ? make("img", { src: file.url, alt: label })
-      : make("span", { className: "name" }, file.name);
-    return make("li", { className: state, title: label }, shown, off);
   }
 }

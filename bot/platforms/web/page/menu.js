@@ -18,6 +18,7 @@ export function menuButton(label, items, className = "button") {
 
 /** Arrow keys move in the menu; Escape, Tab and a press outside close it, and the button has the focus again. */
 function openMenu(button, items) {
+  const gone = new AbortController();
   const choose = (item) => {
     menu.hidePopover(); // first, so that a question that follows gives the focus back to the button
     item.act(button);
@@ -28,8 +29,10 @@ function openMenu(button, items) {
   menu.addEventListener("toggle", ({ newState }) => {
     if (newState !== "closed") return;
     button.setAttribute("aria-expanded", "false");
+    gone.abort();
     menu.remove();
   });
+  addEventListener("resize", () => menu.hidePopover(), { signal: gone.signal }); // its button is elsewhere now
   button.closest("main, nav").append(menu); // readers of the page look for everything in a landmark
   menu.showPopover();
   button.setAttribute("aria-expanded", "true");

@@ -253,7 +253,7 @@ async def test_a_style_is_completed_and_choices_are_named(stage: Stage) -> None:
 
 async def test_an_empty_page_offers_what_a_newcomer_needs(stage: Stage) -> None:
     """A person who has no job yet would be offered to cancel and to repeat one."""
-    names = "[...document.querySelectorAll('.start b')].map((node) => node.innerText)"
+    names = "[...document.querySelectorAll('.start span')].map((node) => node.innerText)"
     assert await stage.page.evaluate(names) == ["/image"]
 
 
