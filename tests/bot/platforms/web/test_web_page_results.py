@@ -84,7 +84,9 @@ async def test_a_result_has_two_main_actions_and_asks_before_it_is_deleted(stage
     assert await _taken(stage.handler) == ("delete", {"id": 7})
 
 
-async def test_a_menu_closes_outside_and_by_its_own_button(stage: Stage) -> None:
+async def test_a_menu_closes_outside_by_its_own_button_and_when_the_phone_turns(
+    stage: Stage,
+) -> None:
     """A menu would stay open over what a person wants to read."""
     page = stage.page
     await stage.show(Content(body=("a cat",), files=(image(),), buttons=ONE))
@@ -93,6 +95,10 @@ async def test_a_menu_closes_outside_and_by_its_own_button(stage: Stage) -> None
         await page.wait("document.querySelector('.menu') !== null")
         await page.click(outside)
         await page.wait("document.querySelector('.menu') === null")
+    await page.click(f"{LAST} [aria-haspopup]")
+    await page.wait("document.querySelector('.menu') !== null")
+    await page.look(width=800, height=390)
+    await page.wait("document.querySelector('.menu') === null")
 
 
 async def test_an_answer_is_copied_and_repeated_under_it(stage: Stage) -> None:
