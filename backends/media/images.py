@@ -12,9 +12,10 @@ from typing import TypeVar
 from PIL import Image, ImageOps
 
 from backends.common.file_types import SENT, is_image, mime_of
-from backends.media.helper.image_conversion import HUGE, RAW
 from backends.media.helper.pixels import (
+    HUGE,
     MAX_PIXELS,
+    RAW,
     as_png,
     in_eight_bits,
     in_srgb,

@@ -16,7 +16,6 @@ from queueing.store.engines import NOT_INSTALLED, is_postgres
 from queueing.store.sql.database import Connection
 from queueing.store.sql.migrations import MigrationSet
 from queueing.store.sqlite import backup
-from queueing.store.sqlite import restore as restored
 from queueing.store.sqlite.database import path_of
 from queueing.store.sqlite.file_lock import made_by
 
@@ -157,7 +156,7 @@ def restore(url: str, file: Path, migrations: Sequence[MigrationSet]) -> Path | 
     """
     if is_postgres(url):
         raise StoreError(_server_tools().RESTORE_ADVICE)
-    return restored.restore(file, _file(url), migrations)
+    return backup.restore(file, _file(url), migrations)
 
 
 def copy_database(

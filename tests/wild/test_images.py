@@ -22,8 +22,7 @@ from PIL import Image, ImageOps
 
 from backends.comfyui.files import as_upload
 from backends.common.file_types import CONVERTED, mime_of
-from backends.media.helper.image_conversion import as_page, converted
-from backends.media.helper.pixels import as_jpeg, as_png, in_eight_bits
+from backends.media.helper.pixels import as_jpeg, as_page, as_png, converted, in_eight_bits
 from backends.media.helper.protocol import MediaTask, Order
 from backends.media.images import keeping_transparency, open_image
 from backends.openai.chat.passthrough import unchanged_url

@@ -16,6 +16,9 @@ from backends.comfyui.workflow.graph.node_types import (
     choices_in,
     info_of,
     inputs_for,
+    is_newer,
+    is_own,
+    least_version,
     limits_in,
     rules_in,
 )
@@ -27,7 +30,6 @@ from backends.comfyui.workflow.graph.nodes import (
     names_in,
     substituted,
 )
-from backends.comfyui.workflow.graph.own_nodes import is_newer, is_own, least_version
 from backends.comfyui.workflow.template import Template
 from backends.common.model_names import base_name, comparable, one_like, with_slashes
 from queueing.core.catalog import near

@@ -157,7 +157,7 @@ def read(order: Order, data: bytes) -> tuple[Answer, bytes]:
 def _scans(package: Package, most: int) -> Iterator[bytes]:
     """Yield the images of a document with hardly any text."""
     # Imported here because most documents do not need Pillow; the sandbox still allows reading it.
-    from backends.media.helper.image_conversion import image_page  # noqa: PLC0415
+    from backends.media.helper.pixels import image_page  # noqa: PLC0415
 
     found = (image_page(data) for data in package.images(most))
     yield from islice((image for image in found if image), most)

@@ -11,7 +11,7 @@ import pypdfium2.raw as pdfium
 
 from backends.common.file_types import Fault
 from backends.media.helper.document_content import Full, Paper
-from backends.media.helper.image_conversion import SIDE_MOST, as_page
+from backends.media.helper.pixels import SIDE_MOST, as_page
 from backends.media.helper.protocol import Answer, Faulty, Order
 
 _PAGES_MOST = 1000

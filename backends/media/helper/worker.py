@@ -35,7 +35,7 @@ _OPEN_MOST = 64  # files: fonts, mostly
 _WORKS: Mapping[MediaTask, tuple[str, str]] = {
     MediaTask.CLEAN: ("backends.media.helper.containers", "cleaned"),
     MediaTask.SOUNDTRACK: ("backends.media.helper.containers", "silenced"),
-    MediaTask.IMAGE: ("backends.media.helper.image_conversion", "converted"),
+    MediaTask.IMAGE: ("backends.media.helper.pixels", "converted"),
     MediaTask.LOOK: ("backends.media.helper.video_frames", "looked"),
     MediaTask.FRAMES: ("backends.media.helper.video_frames", "extracted"),
     MediaTask.FIT: ("backends.media.helper.video_encoding", "fitted"),

@@ -16,9 +16,13 @@ from backends.openai.flavours.flavour import (
     EmbeddingForm,
     Flavour,
     ImageForm,
+    Listed,
+    Listing,
     Served,
+    in_mb,
+    listing,
+    post_settled,
 )
-from backends.openai.flavours.replies import Listed, Listing, in_mb, listing, post_settled
 
 HEARS = AudioForm(
     translations=None,

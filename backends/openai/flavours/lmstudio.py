@@ -11,8 +11,16 @@ from backends.common.http import Http
 from backends.common.model_server import LoadWish
 from backends.common.server_replies import ServerReply, ask, read
 from backends.openai.flavours.errors import NOT_ON_REQUEST, classified
-from backends.openai.flavours.flavour import SILENT, AudioForm, EmbeddingForm, Flavour, Served
-from backends.openai.flavours.replies import Chunk, Listing, in_mb
+from backends.openai.flavours.flavour import (
+    SILENT,
+    AudioForm,
+    Chunk,
+    EmbeddingForm,
+    Flavour,
+    Listing,
+    Served,
+    in_mb,
+)
 from queueing.core.errors import BadModel, NotLoaded, UnreadableAnswer
 
 if TYPE_CHECKING:

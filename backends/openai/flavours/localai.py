@@ -12,8 +12,7 @@ from pydantic import Field
 from backends.common.http import Http
 from backends.common.localai import LocalAiAbility, LocalAiCalls, abilities, in_memory
 from backends.common.server_replies import ServerReply, ask
-from backends.openai.flavours.flavour import AudioForm, Flavour, Served
-from backends.openai.flavours.replies import listing
+from backends.openai.flavours.flavour import AudioForm, Flavour, Served, listing
 
 
 class LocalAiRoutes(ServerReply):

@@ -8,8 +8,15 @@ from pydantic import JsonValue
 from backends.common.http import Http
 from backends.common.model_server import LoadWish
 from backends.common.server_replies import ServerReply, ask, read
-from backends.openai.flavours.flavour import KEPT, SILENT, AudioForm, EmbeddingForm, Flavour, Served
-from backends.openai.flavours.replies import in_mb
+from backends.openai.flavours.flavour import (
+    KEPT,
+    SILENT,
+    AudioForm,
+    EmbeddingForm,
+    Flavour,
+    Served,
+    in_mb,
+)
 
 UNLOADED = 0  # seconds; the value of `keep_alive` that unloads a model
 

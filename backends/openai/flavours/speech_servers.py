@@ -9,8 +9,14 @@ from backends.common.http import Http
 from backends.common.http_replies import HttpRefused
 from backends.common.model_server import LoadWish
 from backends.common.server_replies import ServerReply, ask, read
-from backends.openai.flavours.flavour import AudioForm, Flavour, Served
-from backends.openai.flavours.replies import Listing, listing, post_settled
+from backends.openai.flavours.flavour import (
+    AudioForm,
+    Flavour,
+    Listing,
+    Served,
+    listing,
+    post_settled,
+)
 from queueing.core.errors import ProblemKind, Rejected, Unavailable, UnreadableAnswer, problem
 
 OWNER = "kokoro"

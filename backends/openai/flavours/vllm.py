@@ -4,8 +4,14 @@ from typing import ClassVar
 
 from backends.common.http import Http
 from backends.common.server_replies import ServerReply, ask
-from backends.openai.flavours.flavour import AudioForm, EmbeddingForm, Flavour, ImageForm, Served
-from backends.openai.flavours.replies import listing
+from backends.openai.flavours.flavour import (
+    AudioForm,
+    EmbeddingForm,
+    Flavour,
+    ImageForm,
+    Served,
+    listing,
+)
 
 BATCH = 4  # it does not report how many answers it writes at once; it can write many
 

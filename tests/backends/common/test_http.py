@@ -32,7 +32,7 @@ from backends.common.http_replies import (
 from backends.common.server_replies import ask
 from backends.images.replies import classified as image_answer
 from backends.openai.flavours.errors import classified as text_answer
-from backends.openai.flavours.replies import Listing
+from backends.openai.flavours.flavour import Listing
 from queueing.core.errors import BadModel, Busy, Unavailable, UnreadableAnswer
 from queueing.core.requests import File
 

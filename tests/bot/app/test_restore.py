@@ -13,8 +13,8 @@ from bot.app.setup import MIGRATIONS
 from bot.cli import main as cli
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
+from queueing.store.sqlite.backup import IDS_LEFT_OUT
 from queueing.store.sqlite.file_lock import own
-from queueing.store.sqlite.restore import IDS_LEFT_OUT
 from tests.bot.app.test_upkeep import LIMITS, jobs_in, made, new
 
 SERVER = "postgresql://usher:geheim@127.0.0.1:9/usher"

@@ -3,8 +3,7 @@
 import pytest
 from pydantic import JsonValue
 
-from backends.comfyui.workflow.graph.node_types import choices_of, input_of
-from backends.comfyui.workflow.graph.own_nodes import least_version
+from backends.comfyui.workflow.graph.node_types import choices_of, input_of, least_version
 from queueing.core.errors import BadModel
 from tests.backends.comfyui.workflow.described import recorded
 from tests.backends.comfyui.workflow.graphs import (

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from backends.comfyui.workflow.graph.analysis import unscaled
+from backends.comfyui.workflow.graph.node_types import least_version
 from backends.comfyui.workflow.graph.nodes import Node, link_of, names_in, words_in
-from backends.comfyui.workflow.graph.own_nodes import least_version
 from backends.comfyui.workflow.rendering import warm_up
 from backends.comfyui.workflow.template import Template
 from queueing.core.requests import Capability, LoraWeight
