@@ -10,7 +10,7 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from bot.core.content import Body, Button, Content
@@ -47,45 +47,28 @@ log = logging.getLogger(__name__)
 _AGAIN_S = 1.0  # before a first message that waits for its job's end is checked again
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Editor:
     """Draws and edits status messages, on every platform."""
 
-    def __init__(
-        self,
-        *,
-        deliveries: Deliveries,
-        models: ModelReader,
-        status: QueueStatus,
-        records: MessageRecords,
-        platforms: Mapping[str, ChatPlatform],
-        clock: Clock,
-        channels: Channels,
-        inquiry: StandingReader,
-        renderer: ResultRenderer,
-        extra_messages: FollowUps,
-        jobs: JobReader,
-        readings: SpokenAnswers | None = None,
-        meter: DeliveryMeter,
-        live: LiveSettings,
-    ) -> None:
-        self._jobs = jobs
-        self._meter = meter
-        self._readings = readings
-        self._live = live
-        self._deliveries = deliveries
-        self._models = models
-        self._status = status
-        self._records = records
-        self._platforms = platforms
-        self._clock = clock
-        self._channels = channels
-        self._inquiry = inquiry
-        self._renderer = renderer
-        self._extra_messages = extra_messages
+    deliveries: Deliveries
+    models: ModelReader
+    status: QueueStatus
+    records: MessageRecords
+    platforms: Mapping[str, ChatPlatform]
+    clock: Clock
+    channels: Channels
+    inquiry: StandingReader
+    renderer: ResultRenderer
+    extra_messages: FollowUps
+    jobs: JobReader
+    readings: SpokenAnswers | None = None
+    meter: DeliveryMeter
+    live: LiveSettings
 
     def draw(self, message: StatusMessage, standing: Standing) -> Content:
         """Return the content to show for an open job."""
-        rarely = self._channels.of(message).edits_rarely(standing.position)
+        rarely = self.channels.of(message).edits_rarely(standing.position)
         shown = replace(standing, starts=None)  # no message shows it
         of = (shown, message.progress, bool(message.written), message.origin, rarely)
         if message.drawn is None or message.drawn[0] != of:  # usually nothing has changed
@@ -111,7 +94,7 @@ class Editor:
             told = status.incomplete(message.origin, language)
             body = join((*content.body, *hint, *(("\n", *told) if told else ())))
             content = content if body == content.body else replace(content, body=body)
-        return self._renderer.hidden(message.job, message.origin, last_page(content, limits))
+        return self.renderer.hidden(message.job, message.origin, last_page(content, limits))
 
     async def refresh(self, message: StatusMessage) -> bool:
         """Make a message show its job's present state. Returns whether nothing more is to be shown.
@@ -131,13 +114,13 @@ class Editor:
         """Look up the message that an earlier run may have sent. Idempotent."""
         if message.looked_up:
             return
-        sent = await self._records.message(message.job.id)
+        sent = await self.records.message(message.job.id)
         if sent is not None:
             message.ref, message.sent_at = sent.ref, sent.sent_at
         message.looked_up = True
 
     def _platform(self, message: StatusMessage) -> ChatPlatform:
-        return self._platforms[message.origin.platform]
+        return self.platforms[message.origin.platform]
 
     # ------------------------------------------------------------ open jobs
 
@@ -145,8 +128,8 @@ class Editor:
         content = await self._drawn(message)
         if content is None:
             return
-        if self._channels.of(message).awaits_end(message, self._clock.now()):
-            message.delayed_until = self._clock.now() + _AGAIN_S
+        if self.channels.of(message).awaits_end(message, self.clock.now()):
+            message.delayed_until = self.clock.now() + _AGAIN_S
             message.changed = True
             return
         try:
@@ -154,13 +137,13 @@ class Editor:
         except (ContentRefused, TooLarge) as refusal:
             log.warning("job %s: the chat refused a status update: %s", message.job.id, refusal)
             # Do not retry this one; the next state may be accepted.
-            message.show(content, message.kind, self._clock.now())
+            message.show(content, message.kind, self.clock.now())
 
     async def _drawn(self, message: StatusMessage) -> Content | None:
         """Return the content to show, or None if the job has just ended."""
-        asked_at = self._clock.now()
+        asked_at = self.clock.now()
         await self._find_step(message)
-        standing = await self._inquiry.of(message.current)
+        standing = await self.inquiry.of(message.current)
         if standing is None or standing.job.state.final:
             message.step = None  # if the step ended, show its parent job next
             return None  # the event of that end serves this message again
@@ -184,18 +167,18 @@ class Editor:
         if message.step is not None:
             return
         for place in recordings.unheard(message.job):
-            made = await self._jobs.find(recordings.writing_key(message.job.id, place))
+            made = await self.jobs.find(recordings.writing_key(message.job.id, place))
             if made is not None and not made.state.final:
                 message.step = made
                 return
 
     def _busy(self, message: StatusMessage, standing: Standing) -> Body:
         """Return the opening text for a request whose queue is long."""
-        wait_s = 0.0 if standing.ends is None else standing.ends.at - self._clock.now()
-        if wait_s <= self._live.busy_after_s:
+        wait_s = 0.0 if standing.ends is None else standing.ends.at - self.clock.now()
+        if wait_s <= self.live.busy_after_s:
             return ()
-        snapshot, catalog = self._status.snapshot(), self._models.offer.catalog
-        mine, language = self._renderer.offered(message.origin), message.origin.language
+        snapshot, catalog = self.status.snapshot(), self.models.offer.catalog
+        mine, language = self.renderer.offered(message.origin), message.origin.language
         return busy_queue(message.job.model, wait_s, snapshot, catalog, language, offered=mine)
 
     async def _show(
@@ -213,7 +196,7 @@ class Editor:
         if content == message.shown and message.ref is not None:
             return
         async with self._turn(message, content) as turn:
-            if turn.waited and self._channels.of(message).gives_way(message, self._clock.now()):
+            if turn.waited and self.channels.of(message).gives_way(message, self.clock.now()):
                 turn.used = False
                 message.restore_marks()
                 return
@@ -226,7 +209,7 @@ class Editor:
                 turn.used = False
                 return  # the job ended or was deleted, or the message already shows this
             if message.ref is not None and not (message.urgent_edit or message.job.state.final):
-                self._channels.of(message).rate_limit.updated(self._clock.now())
+                self.channels.of(message).rate_limit.updated(self.clock.now())
             kind = message.kind
             put = await self._put(message, drawn)
         if message.ref is None:
@@ -234,17 +217,17 @@ class Editor:
             await self._show(message, drawn, again=again)
             return
         message.advanced |= put != drawn
-        message.show(put, kind, self._clock.now())
+        message.show(put, kind, self.clock.now())
 
     def _turn(
         self, message: StatusMessage, content: Content
     ) -> AbstractAsyncContextManager[TurnOutcome]:
         """Return the turn for the message's next request; a free request needs no turn."""
-        if message.free(self._channels.of(message).rate_limit):
-            return self._channels.free_turn(message.origin.platform)
+        if message.free(self.channels.of(message).rate_limit):
+            return self.channels.free_turn(message.origin.platform)
         upload, burst = bool(content.files), message.awaited
         where = message.origin.platform, message.origin.chat
-        return self._channels.turn(*where, burst=burst, upload=upload)
+        return self.channels.turn(*where, burst=burst, upload=upload)
 
     async def _put(self, message: StatusMessage, content: Content) -> Content:
         """Make one request that shows the content or its first part. Returns what is shown."""
@@ -259,14 +242,14 @@ class Editor:
             self._answer(message, first) if message.respond else self._send(message, first)
         )
         if ref is not None:
-            now = self._clock.now()
+            now = self.clock.now()
             try:
-                await self._records.note_message(message.job.id, ref, now)
+                await self.records.note_message(message.job.id, ref, now)
             finally:
                 if message.forgotten:
                     message.ref = ref  # the job is deleted, so nothing can be stored for it
             message.ref, message.sent_at, message.draft = ref, now, None
-            await self._records.note_others(message.job.id, ref, now)
+            await self.records.note_others(message.job.id, ref, now)
         return first
 
     async def _put_draft(self, message: StatusMessage, ref: MessageRef, content: Content) -> bool:
@@ -274,7 +257,7 @@ class Editor:
 
         The message above it keeps the buttons, which a draft cannot have.
         """
-        channel, origin = self._channels.of(message), message.origin
+        channel, origin = self.channels.of(message), message.origin
         draft = self._platform(message).limits.draft
         text = message.progress.text if message.progress is not None else None
         growing = text and not message.job.state.final
@@ -284,7 +267,7 @@ class Editor:
             await self._edit(message, ref, status.writing(message.job, content, origin.language))
         try:
             shown = replace(content, buttons=())
-            await counted(self._meter, origin.platform, draft(origin.chat, message.job.id, shown))
+            await counted(self.meter, origin.platform, draft(origin.chat, message.job.id, shown))
         except (ContentRefused, TooLarge, SlowDown) as refusal:
             channel.drafts = False
             log.info("chat %s takes no drafts: %s", origin.chat, refusal)
@@ -303,7 +286,7 @@ class Editor:
         platform = message.origin.platform
         try:
             async with self._turn(message, Content()):
-                await counted(self._meter, platform, self._platform(message).delete(ref))
+                await counted(self.meter, platform, self._platform(message).delete(ref))
         except ContentRefused as refusal:
             log.info("job %s: the message above a draft stays: %s", message.job.id, refusal)
             message.draft = None
@@ -312,7 +295,7 @@ class Editor:
 
     async def _edit(self, message: StatusMessage, ref: MessageRef, content: Content) -> None:
         edit = self._platform(message).edit(ref, content)
-        await counted(self._meter, message.origin.platform, edit)
+        await counted(self.meter, message.origin.platform, edit)
 
     async def _send(self, message: StatusMessage, content: Content) -> MessageRef:
         origin = message.origin
@@ -362,22 +345,22 @@ class Editor:
             return False
         message.answer_shown = True
         place = self._place(message, message.ref)
-        if not await self._extra_messages.send_rest(place, message.job, rendered):
+        if not await self.extra_messages.send_rest(place, message.job, rendered):
             incomplete = _with_send_again(message, rendered.content)
             await self._show(message, incomplete)
             if message.shown != incomplete:
                 return False
         if aloud.goes_on is not None:
             return False
-        await self._deliveries.acknowledge(message.job)
-        now = self._clock.now()
+        await self.deliveries.acknowledge(message.job)
+        now = self.clock.now()
         if message.job.finished_at is not None:
             took_s = max(0.0, now - message.job.finished_at)
-            self._meter.delivered(message.origin.platform, took_s)
+            self.meter.delivered(message.origin.platform, took_s)
         pings = self._platform(message).limits.pings and not message.notified
         if pings and deserves_ping(message.job):
             message.ping_by = now + PING_WITHIN_S
-            for each in self._channels.of(message).pings_with(message):
+            for each in self.channels.of(message).pings_with(message):
                 each.ping_by = message.ping_by
         return message.ping_by is None
 
@@ -391,25 +374,25 @@ class Editor:
         return completed and message.ref is None and not self._platform(message).limits.sends_once
 
     def _place(self, message: StatusMessage, ref: MessageRef) -> Placement:
-        return Placement(platform=self._platform(message), ref=ref, channels=self._channels)
+        return Placement(platform=self._platform(message), ref=ref, channels=self.channels)
 
     async def _ping(self, message: StatusMessage, by: float) -> None:
         """Notify the person of this result and of others they are owed a ping for, if in time."""
-        together = self._channels.of(message).pings_with(message)
+        together = self.channels.of(message).pings_with(message)
         for each in together:
             each.ping_by = -math.inf  # dropped without a separate ping
         last = max(together, key=lambda each: each.job.id)
-        if last.ref is not None and self._clock.now() < by:
+        if last.ref is not None and self.clock.now() < by:
             place = self._place(last, last.ref)
-            await self._extra_messages.ping(place, last.job, last.origin, len(together))
+            await self.extra_messages.ping(place, last.job, last.origin, len(together))
 
     async def _aloud(self, message: StatusMessage) -> SpokenAnswer:
         """Return the state of the spoken answer, and track the job that makes it."""
-        if self._readings is None:
+        if self.readings is None:
             return SpokenAnswer()
-        aloud = await self._readings.of(message.job, message.origin)
+        aloud = await self.readings.of(message.job, message.origin)
         message.step = aloud.goes_on
-        if aloud.goes_on is None or (standing := await self._inquiry.of(aloud.goes_on)) is None:
+        if aloud.goes_on is None or (standing := await self.inquiry.of(aloud.goes_on)) is None:
             return aloud
         return replace(aloud, note=status.reading(standing, message.origin.language))
 
@@ -417,7 +400,7 @@ class Editor:
         """Show the result, falling back to less of it until the chat accepts it."""
         limits = self._platform(message).limits.in_chat(message.origin.chat)
         while True:
-            rendered = await self._renderer.render(
+            rendered = await self.renderer.render(
                 message.job,
                 message.origin,
                 limits,

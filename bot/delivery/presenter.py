@@ -8,6 +8,7 @@ itself. Everything needed after a restart comes from the database.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from bot.core.answers import AcceptedJob, Answer, TaskHandler, TaskReply
 from bot.core.errors import ChatGone, ChatMoved, ChatUnavailable, MessageGone, SlowDown
@@ -49,16 +50,14 @@ log = logging.getLogger(__name__)
 MOST_RESUMED = 2000  # waiting jobs of an earlier run to show at once
 
 
+@dataclass(eq=False, repr=False)
 class Backlog:
     """Reads jobs of an earlier run and passes each to `resume`, oldest first."""
 
-    def __init__(
-        self, deliveries: Deliveries, messages: OpenMessages, resume: Callable[[Job], None]
-    ) -> None:
-        self._deliveries = deliveries
-        self._messages = messages
-        self._resume = resume
-        self._newest_id = 0  # the newest waiting job resumed so far
+    deliveries: Deliveries
+    messages: OpenMessages
+    resume: Callable[[Job], None]
+    _newest_id: int = field(default=0, init=False)  # the newest waiting job resumed so far
 
     def begin_again(self) -> None:
         """Start over from the oldest job."""
@@ -70,9 +69,9 @@ class Backlog:
         A job far back in a long queue gets its message once others are done, or when an event
         concerns it. Until then its message keeps the text of the earlier run.
         """
-        jobs = await self._deliveries.to_tell(self._newest_id, MOST_RESUMED)
+        jobs = await self.deliveries.to_tell(self._newest_id, MOST_RESUMED)
         for job in jobs:
-            self._resume(job)
+            self.resume(job)
         waiting = [job.id for job in jobs if job.state is JobState.PENDING]
         self._newest_id = max(waiting, default=self._newest_id)
         return len(waiting) >= MOST_RESUMED
@@ -81,7 +80,7 @@ class Backlog:
         """Resume the remaining jobs as messages finish, until all are resumed."""
         more = True
         while more:
-            if len(self._messages) > MOST_RESUMED // 2:
+            if len(self.messages) > MOST_RESUMED // 2:
                 await self._fewer()
                 continue
             try:
@@ -91,8 +90,8 @@ class Backlog:
                 await self._fewer()
 
     async def _fewer(self) -> None:
-        self._messages.fewer.clear()
-        await self._messages.fewer.wait()
+        self.messages.fewer.clear()
+        await self.messages.fewer.wait()
 
 
 class Presenter:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from bot.core.answers import AcceptedJob, Answer, Deletion, FormReply, Reply, ResultReply, TaskReply
@@ -25,26 +25,17 @@ _NOTING_S = 2.0
 _FORM_PATIENCE_S = 2.0
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Replies:
     """Sends the answers to calls, on every platform."""
 
-    def __init__(
-        self,
-        *,
-        platforms: Mapping[str, ChatPlatform],
-        records: MessageRecords,
-        patience: ChatRetry,
-        renderer: ResultRenderer,
-        extra_messages: FollowUps,
-        owed: TaskRunner,
-    ) -> None:
-        self._platforms = platforms
-        self._records = records
-        self._patience = patience
-        self._renderer = renderer
-        self._extra_messages = extra_messages
-        self._owed = owed
-        self._asking: dict[tuple[str, str], asyncio.Event] = {}
+    platforms: Mapping[str, ChatPlatform]
+    records: MessageRecords
+    patience: ChatRetry
+    renderer: ResultRenderer
+    extra_messages: FollowUps
+    owed: TaskRunner
+    _asking: dict[tuple[str, str], asyncio.Event] = field(default_factory=dict, init=False)
 
     async def asked(self, platform: str, chat: str) -> None:
         """Wait up to two seconds until a prompt being sent to that chat is recorded.
@@ -72,7 +63,7 @@ class Replies:
                     await self._show_again(call, answer)
                 case TaskReply():
                     respond = partial(self._respond, call, private=False)
-                    await self._owed.carry_out(call, answer, respond)
+                    await self.owed.carry_out(call, answer, respond)
                 case FormReply():
                     await self._ask(call, answer)
                 case Deletion():
@@ -90,13 +81,13 @@ class Replies:
         """Answer a call, retrying on failure. A duplicate answer is better than none."""
         if private and call.alert is not None and await call.alert(content):
             return None
-        limits = self._platforms[call.platform].limits
+        limits = self.platforms[call.platform].limits
         content = first_page(content, limits)
         free = limits.free_answers and call.request is None and call.in_time()
         terms = Terms(burst=True, free=free)
         for words in dict.fromkeys((content, in_words(content), _neutral(call))):
             try:
-                return await self._patience.ask(
+                return await self.patience.ask(
                     call.platform, call.chat, partial(call.respond, words, private), terms
                 )
             except (ContentRefused, TooLarge) as refusal:
@@ -104,11 +95,11 @@ class Replies:
         return None
 
     async def _show_again(self, call: Invocation, shown: ResultReply) -> None:
-        limits = self._platforms[call.platform].limits.in_chat(call.chat)
-        rendered = await self._renderer.render(shown.job, shown.origin, limits)
+        limits = self.platforms[call.platform].limits.in_chat(call.chat)
+        rendered = await self.renderer.render(shown.job, shown.origin, limits)
         respond = partial(self._respond, call, private=False)
         again = Again(respond=respond, send=partial(self._send, call), edit=self._edit)
-        await self._extra_messages.send_again(again, rendered, shown.job)
+        await self.extra_messages.send_again(again, rendered, shown.job)
 
     async def _copy(self, call: Invocation, shown: ResultReply) -> None:
         """Send a result to the caller's direct messages, and tell them whether it worked."""
@@ -122,25 +113,25 @@ class Replies:
         await self._respond(call, content, private=True)
 
     async def _send_directly(self, call: Invocation, shown: ResultReply) -> None:
-        platform = self._platforms[call.platform]
+        platform = self.platforms[call.platform]
         if platform.limits.direct is None:
             raise ChatGone("this platform has no direct messages")
         direct = partial(platform.limits.direct, call.user)
-        chat = await self._patience.ask(call.platform, call.chat, direct, Terms())
+        chat = await self.patience.ask(call.platform, call.chat, direct, Terms())
         limits = replace(platform.limits.in_chat(chat), direct=None)
-        rendered = await self._renderer.render(shown.job, shown.origin, limits)
+        rendered = await self.renderer.render(shown.job, shown.origin, limits)
         for number, content in enumerate((rendered.content, *rendered.rest)):
             nonce = f"copy-{shown.job.id}-{number}"
             send = partial(platform.send, chat, content, nonce=nonce)
-            await self._patience.ask(call.platform, chat, send, Terms(upload=bool(content.files)))
+            await self.patience.ask(call.platform, chat, send, Terms(upload=bool(content.files)))
 
     async def _send(
         self, call: Invocation, content: Content, reply_to: MessageRef | None
     ) -> MessageRef:
         """Post a further message. It is not retried if it may already have been sent."""
-        platform = self._platforms[call.platform]
+        platform = self.platforms[call.platform]
         chat = call.chat if reply_to is None else reply_to.chat
-        return await self._patience.ask(
+        return await self.patience.ask(
             call.platform,
             chat,
             lambda: platform.send(chat, content, reply_to=reply_to or call.request),
@@ -148,9 +139,9 @@ class Replies:
         )
 
     async def _edit(self, ref: MessageRef, content: Content) -> None:
-        platform = self._platforms[ref.platform]
+        platform = self.platforms[ref.platform]
         terms = Terms(upload=bool(content.files))
-        await self._patience.ask(ref.platform, ref.chat, lambda: platform.edit(ref, content), terms)
+        await self.patience.ask(ref.platform, ref.chat, lambda: platform.edit(ref, content), terms)
 
     async def _ask(self, call: Invocation, asked: FormReply) -> None:
         """Show a form. Without form support, ask for a reply and record what it is for."""
@@ -166,7 +157,7 @@ class Replies:
             ref = await self._respond(call, asked.content, private=False)
             if ref is not None:
                 prompt = ReplyPrompt(command=form.command, job_id=form.job_id)
-                await self._records.note_prompt(ref, prompt)
+                await self.records.note_prompt(ref, prompt)
         finally:
             noted.set()
             if self._asking.get(place) is noted:
@@ -179,7 +170,7 @@ class Replies:
         """
         terms = Terms(free=True, patience_s=_FORM_PATIENCE_S)
         try:
-            await self._patience.ask(call.platform, call.chat, lambda: show(form), terms)
+            await self.patience.ask(call.platform, call.chat, lambda: show(form), terms)
         except ChatError as error:
             log.info("call %s: could not open its form: %s", call.key, error)
             return False
@@ -196,9 +187,9 @@ class Replies:
 
     async def _delete(self, ref: MessageRef, instead: Content) -> None:
         """Delete a message, or blank it if it cannot be deleted (old messages on Telegram)."""
-        platform = self._platforms[ref.platform]
+        platform = self.platforms[ref.platform]
         try:
-            await self._patience.ask(ref.platform, ref.chat, lambda: platform.delete(ref), Terms())
+            await self.patience.ask(ref.platform, ref.chat, lambda: platform.delete(ref), Terms())
         except (ContentRefused, ChatGone):
             await self._edit(ref, instead)
 

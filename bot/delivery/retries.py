@@ -26,27 +26,19 @@ _GONE_PAUSE_S = 3600.0  # the longest backoff for a chat that removed the bot
 _GIVE_UP_S = 24 * 3600.0
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DeliveryFailures:
     """Handles failures of messages and channels. Calls `drop` for a message that is given up."""
 
-    def __init__(
-        self,
-        *,
-        deliveries: Deliveries,
-        records: MessageRecords,
-        clock: Clock,
-        channels: Channels,
-        drop: Callable[[StatusMessage], None],
-    ) -> None:
-        self._deliveries = deliveries
-        self._records = records
-        self._clock = clock
-        self._channels = channels
-        self._drop = drop
+    deliveries: Deliveries
+    records: MessageRecords
+    clock: Clock
+    channels: Channels
+    drop: Callable[[StatusMessage], None]
 
     def slow_down(self, channel: Channel, message: StatusMessage, slow: SlowDown) -> None:
         """Wait out a penalty, for the whole chat or only for a message too old to edit freely."""
-        now = self._clock.now()
+        now = self.clock.now()
         if message.free(channel.rate_limit):
             # Answering a call does not use the chat's budget.
             message.delayed_until = now + slow.retry_after_s
@@ -59,11 +51,11 @@ class DeliveryFailures:
 
     async def leave_alone(self, channel: Channel, message: StatusMessage, error: ChatError) -> None:
         """Back off exponentially. While a chat is unreachable, probe it with a single message."""
-        now = self._clock.now()
+        now = self.clock.now()
         longest_s = _GONE_PAUSE_S if isinstance(error, ChatGone) else _AWAY_PAUSE_S
         pause = channel.unreachable(now, longest_s)
         if not isinstance(error, ChatGone):
-            self._channels.failed(message.origin.platform, channel)
+            self.channels.failed(message.origin.platform, channel)
         if isinstance(error, ServedElsewhere):
             return  # the process that holds the chat's lease delivers
         log.warning(
@@ -78,7 +70,7 @@ class DeliveryFailures:
 
     async def try_later(self, message: StatusMessage, error: Exception) -> None:
         """Delay one message, longer with each failure."""
-        now = self._clock.now()
+        now = self.clock.now()
         message.failures += 1
         pause = min(pause_s(message.failures), _AWAY_PAUSE_S)
         message.delayed_until = now + pause
@@ -94,34 +86,34 @@ class DeliveryFailures:
     async def _note_failure(self, message: StatusMessage, now: float, *, tries: int = 1) -> None:
         """Count a failed delivery, and give up after a day of failures. Never raises."""
         try:
-            unreachable = await self._records.note_unreachable(
+            unreachable = await self.records.note_unreachable(
                 message.job.id, now, given_up=False, tries=tries
             )
             if now - unreachable.since <= _GIVE_UP_S or message.dropped:
                 return
-            await self._records.note_unreachable(message.job.id, now, given_up=True)
-            await self._deliveries.acknowledge(message.job)
+            await self.records.note_unreachable(message.job.id, now, given_up=True)
+            await self.deliveries.acknowledge(message.job)
         except Fenced:
             return  # another process delivers it
         except Exception:
             log.exception("job %s: could not record its failed delivery", message.job.id)
             return
-        self._drop(message)
+        self.drop(message)
         log.error("job %s: gave up delivering after a day; its result is kept", message.job.id)
 
     def remember(
         self, messages: Mapping[int, StatusMessage], unreachable: Mapping[int, Unreachable]
     ) -> None:
         """Restore the backoff of an earlier run, so that restarts do not hammer failing chats."""
-        now = self._clock.now()
+        now = self.clock.now()
         for job_id, failed in unreachable.items():
             if (message := messages.get(job_id)) is not None:
-                channel = self._channels.of(message)
-                self._channels.failed(message.origin.platform, channel)
+                channel = self.channels.of(message)
+                self.channels.failed(message.origin.platform, channel)
                 channel.failures = max(channel.failures, failed.tries)
                 until = min(paused_until(failed.since, failed.tries), now + _AWAY_PAUSE_S)
                 channel.paused_until = max(channel.paused_until, until)
-        self._channels.recall()
+        self.channels.recall()
 
 
 T = TypeVar("T")

@@ -29,27 +29,27 @@ class SpokenAnswer:
     goes_on: Job | None = None  # the open job that makes the voice
 
 
+@dataclass(eq=False, repr=False)
 class SpokenAnswers:
     """Creates and tracks the jobs that read answers aloud."""
 
-    def __init__(self, admission: AdmissionService, people: People, jobs: JobReader) -> None:
-        self._admission = admission
-        self._people = people
-        self._jobs = jobs
+    admission: AdmissionService
+    people: People
+    jobs: JobReader
 
     async def of(self, job: Job, origin: Origin) -> SpokenAnswer:
         """Return the state of an ended job's spoken answer. The first call requests it."""
         asked = origin.aloud and isinstance(job.request, Chat)
         if not asked or job.state is not JobState.COMPLETED:
             return SpokenAnswer()
-        made = await self._jobs.find(recordings.speech_key(job.id))
+        made = await self.jobs.find(recordings.speech_key(job.id))
         if made is None:
-            output = await self._jobs.output(job)
+            output = await self.jobs.output(job)
             words = recordings.read_of(output.text) if output is not None else ""
             if not words:
                 return SpokenAnswer()
-            person = await self._people.get(job.owner)
-            outcome = await self._admission.of_job(job).read_aloud(person, job, words)
+            person = await self.people.get(job.owner)
+            outcome = await self.admission.of_job(job).read_aloud(person, job, words)
             if not isinstance(outcome, Job):
                 return SpokenAnswer(note=_refused(outcome, origin.language))
             made = outcome
@@ -58,7 +58,7 @@ class SpokenAnswers:
     async def _as_it_is(self, made: Job, language: str) -> SpokenAnswer:
         match made.state:
             case JobState.COMPLETED:
-                output = await self._jobs.output(made)
+                output = await self.jobs.output(made)
                 return SpokenAnswer(sound=output.files if output is not None else ())
             case JobState.FAILED:
                 reason = told(Problem.read(made.error or ""), language)

@@ -6,6 +6,7 @@ a day.
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 
 from bot.core.answers import TaskHandler, TaskReply
@@ -27,27 +28,19 @@ _GIVE_UP_S = 24 * 3600.0
 _RUNS_MOST = 2  # starts of a task; a task that crashes the process must not crash every restart
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TaskRunner:
     """Runs tasks and settles debts, on every platform.
 
     `work` runs a task and renders its failures.
     """
 
-    def __init__(
-        self,
-        *,
-        platforms: Mapping[str, ChatPlatform],
-        debts: Debts,
-        patience: ChatRetry,
-        work: TaskHandler,
-        clock: Clock,
-    ) -> None:
-        self._platforms = platforms
-        self._debts = debts
-        self._patience = patience
-        self._work = work
-        self._clock = clock
-        self._in_hand: set[int] = set()
+    platforms: Mapping[str, ChatPlatform]
+    debts: Debts
+    patience: ChatRetry
+    work: TaskHandler
+    clock: Clock
+    _in_hand: set[int] = field(default_factory=set, init=False)
 
     # ------------------------------------------------------------ a command's outcome
 
@@ -58,15 +51,15 @@ class TaskRunner:
         respond: Callable[[Content], Awaitable[MessageRef | None]],
     ) -> None:
         """Show that a task is running, run it, and show its outcome."""
-        now = self._clock.now()
-        debt = await self._debts.begin(call.platform, call.chat, call.request, working.task, now)
+        now = self.clock.now()
+        debt = await self.debts.begin(call.platform, call.chat, call.request, working.task, now)
         self._in_hand.add(debt.id)
         try:
             ref = await respond(working.content)
         except ChatError as error:
             log.warning("call %s from %s could not be answered: %s", call.key, call.user, error)
         else:
-            debt = debt if ref is None else await self._debts.shown(debt, ref)
+            debt = debt if ref is None else await self.debts.shown(debt, ref)
         await self._settle(debt)
 
     async def _finish(self, debt: Debt) -> Debt:
@@ -74,10 +67,10 @@ class TaskRunner:
         if debt.task is None or debt.outcome is not None:
             return debt
         if debt.runs >= _RUNS_MOST:
-            return await self._debts.done(debt, say(debt.language, "work.interrupted"))
-        task, debt = debt.task, await self._debts.begun(debt)
-        content = await self._work(task)
-        return await self._debts.done(debt, content.body)
+            return await self.debts.done(debt, say(debt.language, "work.interrupted"))
+        task, debt = debt.task, await self.debts.begun(debt)
+        content = await self.work(task)
+        return await self.debts.done(debt, content.body)
 
     # ------------------------------------------------------------ what an earlier run left
 
@@ -87,8 +80,8 @@ class TaskRunner:
         Debts of one chat run one after the other.
         """
         by_chat: dict[tuple[str, str], list[Debt]] = {}
-        for debt in await self._debts.all():
-            if debt.id in self._in_hand or debt.platform not in self._platforms:
+        for debt in await self.debts.all():
+            if debt.id in self._in_hand or debt.platform not in self.platforms:
                 continue
             self._in_hand.add(debt.id)
             if debt.task is not None:
@@ -100,8 +93,8 @@ class TaskRunner:
 
     async def deleted(self, ref: MessageRef, origin: Origin) -> None:
         """Make a message show that its job was deleted."""
-        now = self._clock.now()
-        debt = await self._debts.deleted(ref, origin.language, now)
+        now = self.clock.now()
+        debt = await self.debts.deleted(ref, origin.language, now)
         self._in_hand.add(debt.id)
         await self._settle(debt)
 
@@ -115,9 +108,9 @@ class TaskRunner:
         """Update a debt's message and delete the debt. Failures are logged, never raised."""
         try:
             debt = await self._finish(debt)
-            await self._platforms[debt.platform].connected.wait()
+            await self.platforms[debt.platform].connected.wait()
             await self._deliver(debt)
-            await self._debts.settle(debt)
+            await self.debts.settle(debt)
         except StoreError as error:
             log.warning(
                 "%s:%s: could not store a message update: %s", debt.platform, debt.chat, error
@@ -132,7 +125,7 @@ class TaskRunner:
         try:
             await self._show(debt)
         except ChatMoved as moved:
-            await self._deliver(await self._debts.moved(debt, moved.new_chat))
+            await self._deliver(await self.debts.moved(debt, moved.new_chat))
         except ChatError as error:
             log.warning("%s:%s: gave up on a message update: %s", debt.platform, debt.chat, error)
 
@@ -141,11 +134,11 @@ class TaskRunner:
 
         Raises `ChatError`.
         """
-        chats, ref = self._platforms[debt.platform], debt.ref
+        chats, ref = self.platforms[debt.platform], debt.ref
         outcome = debt.outcome
         content = status.forgotten(debt.language) if outcome is None else Content(body=outcome)
-        terms = Terms(patience_s=max(0.0, debt.since + _GIVE_UP_S - self._clock.now()))
-        ask = partial(self._patience.ask, debt.platform, debt.chat, terms=terms)
+        terms = Terms(patience_s=max(0.0, debt.since + _GIVE_UP_S - self.clock.now()))
+        ask = partial(self.patience.ask, debt.platform, debt.chat, terms=terms)
         try:
             if ref is not None:
                 await ask(lambda: chats.edit(ref, content))

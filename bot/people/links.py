@@ -9,6 +9,7 @@ import hmac
 import secrets
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 
 from bot.core.live_settings import LiveSettings
 from bot.core.platform import Notes
@@ -47,6 +48,7 @@ async def key_of(notes: Notes) -> bytes:
     return bytes.fromhex(key)
 
 
+@dataclass(eq=False, repr=False)
 class Links:
     """Creates and validates links. Implements `LinkReader`.
 
@@ -55,33 +57,23 @@ class Links:
     `key_of`.
     """
 
-    def __init__(
-        self,
-        files: ResultFiles,
-        ends: LinkEnds,
-        people: People,
-        clock: Clock,
-        *,
-        key: bytes,
-        page: str | None,
-        live: LiveSettings,
-    ) -> None:
-        self._files = files
-        self._ends = ends
-        self._people = people
-        self._clock = clock
-        self._key = key
-        self._page = page
-        self._live = live
+    files: ResultFiles
+    ends: LinkEnds
+    people: People
+    clock: Clock
+    _: KW_ONLY
+    key: bytes
+    page: str | None
+    live: LiveSettings
 
     async def address(self, job: Job, number: int) -> str | None:
         """Return the link to a job's file, counted from 1, or None if links cannot be created."""
-        return None if self._page is None else self._page + (await self.paths(job))(number)
+        return None if self.page is None else self.page + (await self.paths(job))(number)
 
     async def paths(self, job: Job) -> Callable[[int], str]:
         """Return a function that builds the path of a link to a file, given its number from 1."""
-        until = int((job.finished_at or job.queued_at) + self._live.kept_days * _DAY_S)
-        ends = await self._ends.of(job.id)
+        until = int((job.finished_at or job.queued_at) + self.live.kept_days * _DAY_S)
+        ends = await self.ends.of(job.id)
 
         def path(number: int) -> str:
             seal = self._seal(job.id, number, until, ends)
@@ -91,11 +83,11 @@ class Links:
 
     async def end(self, job_id: int) -> None:
         """Revoke all existing links to a job's files. Raises `StoreError`."""
-        await self._ends.end(job_id)
+        await self.ends.end(job_id)
 
     async def ended(self, job_id: int) -> bool:
         """Return whether a job's links were revoked, which deleting its result does."""
-        return await self._ends.of(job_id) > 0
+        return await self.ends.of(job_id) > 0
 
     async def find(self, ticket: Ticket) -> Original | None:
         """Return the file that a link names.
@@ -103,15 +95,15 @@ class Links:
         None if the link is invalid, expired or revoked, if the job was erased, or if its owner is
         banned.
         """
-        now = self._clock.now()
+        now = self.clock.now()
         expected = self._seal(
-            ticket.job_id, ticket.number, ticket.until, await self._ends.of(ticket.job_id)
+            ticket.job_id, ticket.number, ticket.until, await self.ends.of(ticket.job_id)
         )
         ours = hmac.compare_digest(expected.encode(), ticket.seal.encode("utf-8", "replace"))
         if not ours or now >= ticket.until:
             return None
-        head = await self._files.head(ticket.job_id, ticket.number)
-        if head is None or (await self._people.get(head.owner)).is_banned(now):
+        head = await self.files.head(ticket.job_id, ticket.number)
+        if head is None or (await self.people.get(head.owner)).is_banned(now):
             return None
         return Original(name=head.name, size=head.size)
 
@@ -119,8 +111,8 @@ class Links:
         """Return bytes of the file, or None once the link is no longer valid."""
         if await self.find(ticket) is None:
             return None
-        return await self._files.piece(ticket.job_id, ticket.number, start, length)
+        return await self.files.piece(ticket.job_id, ticket.number, start, length)
 
     def _seal(self, job_id: int, number: int, until: int, ends: int) -> str:
         named = f"original {job_id} {number} {until} {ends}".encode()
-        return urlsafe_b64encode(hmac.digest(self._key, named, hashlib.sha256)).decode().rstrip("=")
+        return urlsafe_b64encode(hmac.digest(self.key, named, hashlib.sha256)).decode().rstrip("=")

@@ -7,6 +7,7 @@ counted in the memory of the process that serves the page. A restart resets that
 import logging
 from collections import defaultdict, deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from bot.core.live_settings import LiveSettings
 from bot.people import sql
@@ -31,20 +32,20 @@ class HourFull(Exception):
         self.free_at = free_at
 
 
+@dataclass(eq=False, repr=False)
 class ReceivedBytes:
     """Counts bytes of requests in the database, at most `files_per_hour_mb` per person."""
 
-    def __init__(self, database: Database, live: LiveSettings, clock: Clock) -> None:
-        self._database = database
-        self._live = live
-        self._clock = clock
+    database: Database
+    live: LiveSettings
+    clock: Clock
 
     async def take(self, user: str, size: int) -> int | None:
         """Count bytes before they are stored. Returns the entry to pass to `give_back`.
 
         Concurrent calls never exceed the limit together. Raises `HourFull` and `StoreError`.
         """
-        most_mb, now = self._live.files_per_hour_mb, self._clock.now()
+        most_mb, now = self.live.files_per_hour_mb, self.clock.now()
         if most_mb is None or not size:
             return None
 
@@ -56,7 +57,7 @@ class ReceivedBytes:
                 raise HourFull(at)
             return int(connection.execute(sql.ADD_RECEIVED, (user, now, size)).fetchone()[0])
 
-        return await self._database.write(change)
+        return await self.database.write(change)
 
     async def give_back(self, entry: int | None) -> None:
         """Take back the count for bytes that were not stored.
@@ -66,7 +67,7 @@ class ReceivedBytes:
         if entry is None:
             return
         try:
-            await self._database.execute(sql.DROP_RECEIVED, (entry,))
+            await self.database.execute(sql.DROP_RECEIVED, (entry,))
         except StoreError as error:
             log.warning("files that were not stored count against the hourly limit: %s", error)
 

@@ -47,13 +47,13 @@ class Before:
     others_mb: Mapping[str, int | None]  # None if usage per process is unknown
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LoadMeasurement:
     """Measures the memory of GPUs before and after each load."""
 
-    def __init__(self, *, fleet: Fleet, health: HealthChecker, others: ProgramWatcher) -> None:
-        self._fleet = fleet
-        self._health = health
-        self._others = others
+    fleet: Fleet
+    health: HealthChecker
+    others: ProgramWatcher
 
     async def room(self, spec: ModelSpec, backend: str) -> Before | None:
         """Wait until there is enough free memory on every host and return what was measured.
@@ -64,18 +64,18 @@ class LoadMeasurement:
         needs = self._needs(spec, backend)
         free: dict[str, int] = {}
         for host, needed_mb in needs.items():
-            free_mb = await self._room(host, min(needed_mb, self._fleet.memory.usable_mb(host)))
+            free_mb = await self._room(host, min(needed_mb, self.fleet.memory.usable_mb(host)))
             if free_mb is not None:
                 free[host] = free_mb
         if len(free) < len(needs):
             return None
-        return Before(free, {host: await self._others.held_mb(host) for host in free})
+        return Before(free, {host: await self.others.held_mb(host) for host in free})
 
     def _needs(self, spec: ModelSpec, backend: str) -> dict[str, int]:
         """Return the memory that a model takes on each of its hosts, in MB."""
-        shares = dict(self._fleet.memory.shares(spec, backend))
-        hosts = self._fleet.catalog.parts_of(spec, backend)
-        return {host: shares.get(host, self._fleet.memory.vram_mb(spec)) for host in hosts}
+        shares = dict(self.fleet.memory.shares(spec, backend))
+        hosts = self.fleet.catalog.parts_of(spec, backend)
+        return {host: shares.get(host, self.fleet.memory.vram_mb(spec)) for host in hosts}
 
     async def learn(self, spec: ModelSpec, backend: str, before: Before | None) -> None:
         """Correct a model's size from a measured load, unless other memory use changed during it.
@@ -85,17 +85,17 @@ class LoadMeasurement:
         """
         if before is None:
             return
-        if not all(self._fleet.memory.quiet(host, but=spec.name) for host in before.free_mb):
+        if not all(self.fleet.memory.quiet(host, but=spec.name) for host in before.free_mb):
             return
         taken: dict[str, int] = {}
         for host, free_mb in before.free_mb.items():
-            after_mb = await self._health.free_mb(host)
+            after_mb = await self.health.free_mb(host)
             if after_mb is None or await self._others_changed(host, before.others_mb[host]):
                 return
             taken[host] = max(0, free_mb - after_mb)
         if any(taken.values()):
-            parts = self._fleet.catalog.parts_of(spec, backend)
-            self._fleet.memory.budget.learn(spec.name, whole_mb(taken, parts))
+            parts = self.fleet.catalog.parts_of(spec, backend)
+            self.fleet.memory.budget.learn(spec.name, whole_mb(taken, parts))
 
     async def _others_changed(self, host: str, before_mb: int | None) -> bool:
         """Return whether another program took or freed memory during the load.
@@ -103,14 +103,14 @@ class LoadMeasurement:
         Otherwise a game that starts during a load would permanently inflate the model's learned
         size, until it might fit nowhere.
         """
-        now_mb = None if before_mb is None else await self._others.held_mb(host)
+        now_mb = None if before_mb is None else await self.others.held_mb(host)
         return before_mb is not None and now_mb is not None and abs(now_mb - before_mb) > STIRRED_MB
 
     async def _room(self, host: str, need_mb: int) -> int | None:
         """Wait until the memory is measured as free. Returns it, or None if nothing measures it."""
         loop = asyncio.get_running_loop()
         give_up_at = loop.time() + ROOM_S
-        while (free_mb := await self._health.free_mb(host)) is not None and free_mb < need_mb:
+        while (free_mb := await self.health.free_mb(host)) is not None and free_mb < need_mb:
             if loop.time() >= give_up_at:
                 raise OutOfMemory(f"{need_mb} MB needed on {host}, {free_mb} MB free")
             await asyncio.sleep(ROOM_POLL_S)

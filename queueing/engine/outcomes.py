@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import logging
+from dataclasses import dataclass
 from functools import partial
 
 from queueing.core.errors import Problem, StaleJob, StoreError
@@ -20,13 +21,13 @@ LONGEST_STORE_PAUSE_S = 30.0
 NAMED_MOST = 20  # jobs named in one log line
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Outcomes:
     """Stores outcomes for the job runner and the loader."""
 
-    def __init__(self, *, jobs: JobStore, clock: Clock, bus: EventBus) -> None:
-        self._jobs = jobs
-        self._clock = clock
-        self._bus = bus
+    jobs: JobStore
+    clock: Clock
+    bus: EventBus
 
     async def conclude(
         self,
@@ -45,17 +46,17 @@ class Outcomes:
         """
         for failures in itertools.count(1):
             try:
-                change = self._jobs.apply(
+                change = self.jobs.apply(
                     job,
                     event,
-                    self._clock.now(),
+                    self.clock.now(),
                     not_before=not_before,
                     error=_code(problem),
                     output=output,
                     suspect=suspect,
                     gpu_s=gpu_s,
                 )
-                await self._bus.after(change, partial(self._follow, output))
+                await self.bus.after(change, partial(self._follow, output))
             except StaleJob:
                 log.info("job %d: another change came before its %s", job.id, event.value)
                 return
@@ -67,8 +68,8 @@ class Outcomes:
 
     def _follow(self, output: Output | None, change: JobChanged) -> None:
         if output is not None:
-            self._bus.publish(Produced(job_id=change.job.id, output=output))
-        self._bus.publish(change)
+            self.bus.publish(Produced(job_id=change.job.id, output=output))
+        self.bus.publish(change)
 
     async def give_back(self, job: Job, event: JobEvent, *, problem: Problem | None = None) -> None:
         """Return an interrupted job to its queue or end it, unless its end is already stored.
@@ -76,12 +77,12 @@ class Outcomes:
         Tries only once. If the database fails, the job stays in state processing and is recovered
         at the next start.
         """
-        now = self._clock.now()
+        now = self.clock.now()
         try:
-            current = await self._jobs.get(job.id)
+            current = await self.jobs.get(job.id)
             if current is None or current.state is not JobState.PROCESSING:
                 return
-            change = self._jobs.apply(
+            change = self.jobs.apply(
                 current,
                 event,
                 now,
@@ -89,7 +90,7 @@ class Outcomes:
                 error=_code(problem),
                 suspect=current.suspect,
             )
-            await self._bus.after(change, self._bus.publish)
+            await self.bus.after(change, self.bus.publish)
         except (StaleJob, StoreError) as failure:
             log.warning("job %d: could not be returned to its queue: %s", job.id, failure)
         except Exception:
@@ -98,7 +99,7 @@ class Outcomes:
     async def fail_waiting(self, model: str, problem: Problem, cause: str) -> None:
         """Fail every waiting job of a model; `cause` is for the log."""
         try:
-            jobs = await self._jobs.open_jobs()
+            jobs = await self.jobs.open_jobs()
         except StoreError as failure:
             log.warning("waiting jobs of %s could not be failed: %s", model, failure)
             return

@@ -152,16 +152,16 @@ def _full(full: NoRoom, now: float) -> ApiError:
 ROUTE = f"GET /v1{signed_links.PATH}"
 
 
+@dataclass(eq=False, repr=False)
 class OriginalFiles:
     """Serves signed links. They need no key, and a key in the request is ignored."""
 
-    def __init__(self, links: LinkReader, clients: Clients, sender: FileSender) -> None:
-        self._links = links
-        self._clients = clients
-        self._sender = sender
+    links: LinkReader
+    clients: Clients
+    sender: FileSender
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         """Send a link's file. Every invalid link gets a 404."""
         forwarded = request.headers.getall("X-Forwarded-For", [])
-        whose = f"link {self._clients.of(request.remote or '', forwarded)}"
-        return await signed_links.answer(request, self._links, self._sender, whose=whose)
+        whose = f"link {self.clients.of(request.remote or '', forwarded)}"
+        return await signed_links.answer(request, self.links, self.sender, whose=whose)

@@ -253,7 +253,7 @@ async def test_a_file_that_is_no_image_is_only_offered_as_a_download(tmp_path: P
 def test_no_two_links_have_one_seal(key: bytes, number: int, more: int) -> None:
     """A seal of one file would open another."""
     links = Links.__new__(Links)
-    links._key = key
+    links.key = key
     seals = {
         links._seal(number, more, 1, 0),
         links._seal(number + 1, more, 1, 0),
