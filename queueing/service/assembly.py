@@ -1,7 +1,7 @@
 """Creates the parts of a queue and connects them.
 
-There are three steps: `Knowledge`, the `Engine` that uses it, and the `Answers` for callers. A part
-affects other parts only through the event bus.
+There are two steps: the `Engine`, and the `Answers` for callers. A part affects other parts only
+through the event bus.
 """
 
 from collections.abc import Callable
@@ -56,17 +56,6 @@ class Given:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Knowledge:
-    """What a queue knows about servers and times, and keeps across a restart."""
-
-    fleet: Fleet
-    times: LearnedTimes
-    checkpoint: Checkpoint
-    health: HealthChecker
-    others: ProgramWatcher
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Engine:
     """The parts that work while a queue runs."""
 
@@ -101,7 +90,7 @@ class Answers:
 
 def assemble(given: Given) -> tuple[Engine, Answers]:
     """Create the parts of a queue without starting any of them."""
-    engine = _engine(given, _knowledge(given))
+    engine = _engine(given)
     answers = _answers(given, engine)
     given.bus.subscribe(engine.fair.on_event)
     given.bus.subscribe(engine.router.on_event)
@@ -115,24 +104,14 @@ def assemble(given: Given) -> tuple[Engine, Answers]:
     return engine, answers
 
 
-def _knowledge(given: Given) -> Knowledge:
-    fleet = Fleet(given.catalog, given.backends, given.clock, changed=given.bus.fleet_changed)
-    times = LearnedTimes(fleet, given.clock)
+def _engine(given: Given) -> Engine:
+    store, clock = given.store, given.clock
+    fleet = Fleet(given.catalog, given.backends, clock, changed=given.bus.fleet_changed)
+    times = LearnedTimes(fleet, clock)
     fleet.rests.sleep.usual_s, fleet.rests.sleep.learned = times.wake_s, times.woke
-    health = HealthChecker(
-        fleet=fleet, backends=given.backends, memory=given.memory, clock=given.clock
-    )
-    return Knowledge(
-        fleet=fleet,
-        times=times,
-        checkpoint=Checkpoint(store=given.store, fleet=fleet, times=times),
-        health=health,
-        others=ProgramWatcher(fleet=fleet, gpus=given.gpus, clock=given.clock),
-    )
-
-
-def _engine(given: Given, known: Knowledge) -> Engine:
-    store, clock, fleet, times = given.store, given.clock, known.fleet, known.times
+    checkpoint = Checkpoint(store=store, fleet=fleet, times=times)
+    health = HealthChecker(fleet=fleet, backends=given.backends, memory=given.memory, clock=clock)
+    others = ProgramWatcher(fleet=fleet, gpus=given.gpus, clock=clock)
     outcomes = Outcomes(jobs=store, clock=clock, bus=given.bus)
     sending = AttemptSender(
         jobs=store, fleet=fleet, backends=given.backends, clock=clock, held=given.held
@@ -140,10 +119,10 @@ def _engine(given: Given, known: Knowledge) -> Engine:
     loader = Loader(
         fleet=fleet,
         backends=given.backends,
-        sizing=LoadMeasurement(fleet=fleet, health=known.health, others=known.others),
+        sizing=LoadMeasurement(fleet=fleet, health=health, others=others),
         outcomes=outcomes,
         times=times,
-        checkpoint=known.checkpoint,
+        checkpoint=checkpoint,
         bus=given.bus,
     )
     processor = JobRunner(
@@ -169,13 +148,13 @@ def _engine(given: Given, known: Knowledge) -> Engine:
         later=later,
         fair=fair,
     )
-    sleepers = HostPower(fleet=fleet, health=known.health, machines=given.machines, clock=clock)
+    sleepers = HostPower(fleet=fleet, health=health, machines=given.machines, clock=clock)
     router = Scheduler(
         fleet=fleet,
         loader=loader,
         processor=processor,
         times=times,
-        checkpoint=known.checkpoint,
+        checkpoint=checkpoint,
         snapshots=snapshots,
         sleepers=sleepers,
         clock=clock,
@@ -185,8 +164,8 @@ def _engine(given: Given, known: Knowledge) -> Engine:
     return Engine(
         fleet=fleet,
         times=times,
-        health=known.health,
-        others=known.others,
+        health=health,
+        others=others,
         sending=sending,
         loader=loader,
         processor=processor,
