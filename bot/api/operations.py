@@ -22,7 +22,6 @@ from bot.api.openai.chat import ChatCompletions
 from bot.api.openai.completions import Completions
 from bot.api.openai.embeddings import EmbeddingCall
 from bot.api.openai.images import ImageEditInJson, ImageGeneration
-from bot.api.openai.models import ApiHealth, AudioModels, ModelRow, ModelRows, Voices
 from bot.api.openai.response_request import Responses
 from bot.api.parameters import (
     BYTES,
@@ -37,6 +36,7 @@ from bot.api.parameters import (
     query,
 )
 from bot.api.routes.jobs import ID_MOST, LIST_MOST, WAIT_MOST_S
+from bot.api.routes.models import ApiHealth, AudioModels, ModelRow, ModelRows, Voices
 from bot.api.runs.views import HostList, JobList, JobView, QueueView
 
 JSON = "application/json"

@@ -12,7 +12,8 @@ from pydantic import BaseModel, TypeAdapter
 import backends
 import bot.api
 from bot.api.jobs import events, webhooks
-from bot.api.openai import answers, models
+from bot.api.openai import answers
+from bot.api.routes import models
 from bot.api.runs.views import View
 from queueing.core.requests import Record
 

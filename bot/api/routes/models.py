@@ -2,23 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from aiohttp import web
+from pydantic import BaseModel, ConfigDict
 
 from bot.api.calls.bodies import json_response
 from bot.api.calls.callers import Caller
 from bot.api.calls.errors import refused
-from bot.api.openai.models import (
-    ApiHealth,
-    Architecture,
-    AudioModel,
-    AudioModels,
-    Modality,
-    ModelExtras,
-    ModelRow,
-    ModelRows,
-    Voices,
-)
 from bot.core.asker import Asker
 from bot.core.queue import QueueStatus
 from bot.core.refusals import refusal_of
@@ -29,7 +20,87 @@ from queueing.core.errors import UnknownModel
 from queueing.core.requests import Capability
 from queueing.core.snapshot import Residency
 from queueing.core.specs import ModelSpec
-from queueing.core.status import ModelStatus
+from queueing.core.status import ModelStatus, Readiness
+
+Modality = Literal["text", "image", "audio"]
+
+
+class Architecture(BaseModel):
+    """A model's inputs and outputs, in llama-server's format."""
+
+    model_config = ConfigDict(frozen=True)
+
+    input_modalities: tuple[Modality, ...]
+    output_modalities: tuple[str, ...]
+
+
+class ModelExtras(BaseModel):
+    """Fields that Usher adds: the main name, capabilities, queue and usual time of the model."""
+
+    model_config = ConfigDict(frozen=True)
+
+    model: str
+    capabilities: tuple[str, ...]
+    resident: bool
+    state: Readiness
+    waiting: int
+    running: int
+    usually_s: float | None
+
+
+class ModelRow(BaseModel):
+    """A model, listed under one of its names."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    object: Literal["model"] = "model"
+    created: int = 0  # clients sort by it, but the model's age is unknown
+    owned_by: str = "usher"
+    architecture: Architecture
+    usher: ModelExtras
+
+
+class ModelRows(BaseModel):
+    """All models. Each is listed once under each of its names."""
+
+    model_config = ConfigDict(frozen=True)
+
+    object: Literal["list"] = "list"
+    data: tuple[ModelRow, ...]
+
+
+class AudioModel(BaseModel):
+    """The name of a model that speaks or transcribes."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+
+
+class AudioModels(BaseModel):
+    """All models that speak or transcribe."""
+
+    model_config = ConfigDict(frozen=True)
+
+    models: tuple[AudioModel, ...]
+
+
+class Voices(BaseModel):
+    """The known voices."""
+
+    model_config = ConfigDict(frozen=True)
+
+    voices: tuple[str, ...] = ()
+
+
+class ApiHealth(BaseModel):
+    """The response of `/health`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    status: Literal["ok"] = "ok"
+
 
 _TAKES_AND_MAKES: Mapping[Capability, tuple[tuple[Modality, ...], str]] = {
     Capability.TEXT_TO_IMAGE: (("text",), "image"),
