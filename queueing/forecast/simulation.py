@@ -11,10 +11,9 @@ from queueing.core.jobs import Job
 from queueing.core.snapshot import Copy, Residency, Snapshot
 from queueing.forecast.durations import DurationEstimate
 from queueing.forecast.simulated_queue import SimulatedQueue, Started, queues_of
-from queueing.planning.dispatch import spent
 from queueing.planning.fleet_state import FleetState, has_time
 from queueing.planning.lanes import cost, lanes_of, levelled
-from queueing.planning.planner import decide, decided
+from queueing.planning.planner import decide, decided, spent
 from queueing.planning.states import CopyState, ModelState
 
 MOST_PLANS = 500  # per forecast; starts are cheap compared with the plans that lead to them

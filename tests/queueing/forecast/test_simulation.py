@@ -12,9 +12,8 @@ from queueing.core.snapshot import BackendView, Rules, Snapshot
 from queueing.forecast.durations import DurationEstimate
 from queueing.forecast.simulated_queue import Started
 from queueing.forecast.simulation import Simulation
-from queueing.planning.dispatch import spent
 from queueing.planning.hosts import LEAD_S, rests
-from queueing.planning.planner import plan
+from queueing.planning.planner import plan, spent
 from queueing.planning.states import CopyState
 from tests.queueing.planning.several_servers import on_shared_gpus
 from tests.queueing.planning.worlds import GB, NOW, copy, host, jobs, model, queue, world
