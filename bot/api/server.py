@@ -15,7 +15,8 @@ from bot.api.document import DESCRIPTION, DocumentRoute
 from bot.api.jobs.new_jobs import NewJobs
 from bot.api.jobs.webhook_calls import HookSettings
 from bot.api.routes.audio import FileAnswers, SpeechRoute, TranscriptionRoutes
-from bot.api.routes.chat import ChatRoute, CompletionRoute, EmbeddingRoute, ResponseRoute
+from bot.api.routes.chat import ChatRoute, CompletionRoute, ResponseRoute
+from bot.api.routes.embeddings import EmbeddingRoute
 from bot.api.routes.files import ROUTE, FileRoutes, OriginalFiles, keep_tidy
 from bot.api.routes.images import ImageAnswers, ImageEditRoute, ImageRoute, no_variations
 from bot.api.routes.jobs import JobRoutes

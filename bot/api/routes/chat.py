@@ -1,4 +1,4 @@
-"""Text routes: chat completions, completions, responses and embeddings.
+"""Text routes: chat completions, completions and responses.
 
 `POST /v1/fim/completions` is Mistral's form of `POST /v1/completions`, used by Continue. The
 request is the same, and the response is a chat completion. Responses are not stored, so none can be
@@ -7,7 +7,7 @@ fetched by id.
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -19,7 +19,6 @@ from bot.api.calls.request_files import RequestImages
 from bot.api.openai.chat import QUESTION_SHOWN, ChatCompletions, passed_on_chat
 from bot.api.openai.chat_stream import ChatStream, Heading, PlaceForm
 from bot.api.openai.completions import CompletionHeading, Completions, CompletionStream
-from bot.api.openai.embeddings import EmbeddingCall, Given, GivenImage, Vectors, given_in
 from bot.api.openai.records import LEFT_OUT, read
 from bot.api.openai.response_input import InputMessages
 from bot.api.openai.response_output import OutputItems
@@ -28,16 +27,7 @@ from bot.api.openai.response_stream import ResponseFrame, ResponseStream
 from bot.api.runs.answers import AnswerSender
 from bot.api.runs.submitter import FindFile, Submitter
 from queueing.core.jobs import Job
-from queueing.core.requests import (
-    Capability,
-    Chat,
-    ChatMessage,
-    Embed,
-    EmbedInput,
-    File,
-    ImageInput,
-    PassedOn,
-)
+from queueing.core.requests import Capability, Chat, ChatMessage, File, PassedOn
 
 log = logging.getLogger(__name__)
 
@@ -212,42 +202,3 @@ async def _chat_for_response(asked: Responses, find: FindFile) -> tuple[Chat, tu
         passed_on=PassedOn(body=asked.chat(turns.messages)),
     )
     return chat, files
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EmbeddingRoute:
-    """Serves embeddings. A batch is one job."""
-
-    submitting: Submitter
-    answering: AnswerSender
-    images: RequestImages
-
-    async def __call__(self, request: web.Request, caller: Caller) -> web.StreamResponse:
-        """Answer one call. Raises `ApiError`."""
-        taken = self.images.of(caller)
-        asked = await read(EmbeddingCall, request)
-        needs = Capability.IMAGE_EMBEDDING
-        find = self.submitting.finding(request, caller, asked.model, [needs], taken.named)
-        inputs, files = await with_images(given_in(asked.input), find)
-        wanted = Embed(inputs=inputs, dimensions=asked.dimensions)
-        job = await self.submitting.submit(request, caller, asked.model, wanted, files)
-        packed = asked.encoding_format == "base64"
-        vectors = Vectors(model=asked.model, count=len(inputs), packed=packed)
-        # These are large and already stored, while the caller may wait for minutes.
-        del asked, inputs, wanted, files, find, taken
-        return await self.answering.whole(request, job, vectors.whole)
-
-
-async def with_images(
-    given: Sequence[Given], find: FindFile
-) -> tuple[tuple[EmbedInput, ...], tuple[File, ...]]:
-    """Convert the inputs for the queue, with their images as files. Raises `ApiError`."""
-    inputs: list[EmbedInput] = []
-    files: list[File] = []
-    for each in given:
-        if isinstance(each, GivenImage):
-            inputs.append(ImageInput(image=len(files), text=each.text))
-            files.append(await find(each.url, each.param))
-        else:
-            inputs.append(each)
-    return tuple(inputs), tuple(files)
