@@ -151,7 +151,7 @@ class Dispatcher:
             person = await self._caller(invocation.user)
             language = person.language or language
             await self._remember_rights(invocation)
-            invocation = await self._aside(context.admission.rule, invocation)
+            invocation = await self._aside(context.admission.rule, invocation, language)
             answer = await self._answer(context, invocation, person, language)
         except Refused as refused:
             refusal = refusal_of(refused, tuple(context.catalog.models))
@@ -171,7 +171,7 @@ class Dispatcher:
         except Exception:
             log.exception("call %s of %s failed", invocation.key, invocation.user)
             answer = _words(language, "refused.internal")
-        self._presenter.answer(invocation, answer)
+        self._presenter.answer(_altered(invocation, language=language), answer)
 
     def _context_of(self, invocation: Invocation) -> Context:
         """Return the context of a call. Admin commands concern all models."""
@@ -189,7 +189,7 @@ class Dispatcher:
         rights = access.counting(invocation.rights)
         await carried.note(invocation.user, place, rights, self._context.clock.now())
 
-    async def _aside(self, rule: Rule, invocation: Invocation) -> Invocation:
+    async def _aside(self, rule: Rule, invocation: Invocation, language: str) -> Invocation:
         """Return a call of which only its caller reads the answer, where a rule wants that.
 
         Raises `Declined` if there is no such place. What is not about jobs is answered where it
@@ -200,7 +200,7 @@ class Dispatcher:
             return invocation
         if command is None or not tells_of_jobs(command) or (album is not None and not album.asks):
             return invocation
-        moved = await invocation.aside(invocation)
+        moved = await invocation.aside(_altered(invocation, language=language))
         self._presenter.remember_call(moved)
         return moved
 

@@ -387,7 +387,8 @@ class Client(discord.AutoShardedClient):
         if not typed or given or called is None or not has_form(called):
             return False
         asker = asker_of(interaction, self._platform.name)
-        language = interaction.locale.value
+        chosen = await self._handler.language_of(asker.user)
+        language = chosen or interaction.locale.value
         form = options_form(called, self._handler, self._describe, language, asker)
         try:
             with chat_errors():

@@ -131,9 +131,11 @@ async def test_a_result_is_copied_to_the_direct_messages_of_who_asked(tmp_path: 
         await fake.wait_for(lambda: refused.followups)
         assert not stranger.direct.messages
         person.direct.refusal = (403, 50007)
+        german = await person.slash("settings", language="de")
+        await fake.wait_for(lambda: german.answer)
         press = await person.click(result, "✉️ Copy")
         await fake.wait_for(lambda: press.followups)
-        assert "can't write to you" in press.followups[0].shown
+        assert "Ich kann dir nicht" in press.followups[0].shown
 
 
 async def test_jobs_wait_in_line_and_one_is_cancelled_by_its_button(tmp_path: Path) -> None:
