@@ -14,9 +14,11 @@ from pydantic import ValidationError
 from bot.core.live_settings import ChatSettingsTable
 from bot.core.origin import Origin
 from bot.core.queue import Deliveries, JobEraser, JobReader, JobSubmitter
+from bot.core.refusals import Declined
 from bot.requests.admission import AdmissionService
 from bot.requests.creation import Made
 from bot.requests.enhancement import OWNER, improved
+from bot.requests.rules import require_loras
 from bot.requests.word_filter import said_in, unwanted_word
 from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import StoreError
@@ -117,11 +119,15 @@ class Enhancer:
         await self._end(current)
 
     def _acceptable(self, image: Job, better: Made) -> Request:
-        """Return the improved request, or the original if the chat would refuse it."""
+        """Return the improved request, or the original if the chat or a rule would refuse it."""
         try:
             origin = Origin.model_validate_json(image.reply_to)
         except ValidationError:
             return better
+        try:
+            require_loras(self.admission.of_job(image).rule, better)
+        except Declined:
+            return image.request
         words = self.chat_settings.of(origin.platform, origin.places).words
         return better if unwanted_word(words, said_in(better)) is None else image.request
 

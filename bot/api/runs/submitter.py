@@ -194,6 +194,7 @@ class Submitter:
         origin = Origin(
             platform=PLATFORM,
             chat=PLATFORM,
+            within=() if caller.key is None else (caller.key.room.removeprefix(f"{PLATFORM}:"),),
             group=False,
             user=caller.user,
             user_name=caller.name,
@@ -203,7 +204,7 @@ class Submitter:
             accepted_by=self.repeats.attendance.run_name,
             hook=hook,
             unused=unused,
-            rights=tuple(sorted(caller.rights)),
+            rights=tuple(sorted(caller.asker.rights)),
         ).model_dump_json()
         return SubmissionDetails(
             person=caller.person,

@@ -9,6 +9,7 @@ import pytest
 
 from bot.core.live_settings import ChatSettings, ChatSettingsTable, LiveSettings
 from bot.requests import enhancement
+from bot.requests.rules import Rule
 from queueing.core.jobs import Job, JobEvent, JobState, NewJob
 from queueing.core.requests import Capability, Output, TextToImage
 from queueing.core.specs import ModelSpec
@@ -208,6 +209,18 @@ async def test_a_forgotten_image_takes_its_question_with_it() -> None:
             None,
             None,
         ]
+
+
+@in_virtual_time
+async def test_a_lora_that_a_rule_forbids_is_not_put_into_a_prompt() -> None:
+    """People would have the text model write the tag that they may not."""
+    gpu = installation()
+    written = Output(text="a cat <lora:secret:1>")
+    gpu.servers["studio"].outputs = lambda _: written
+    async with bot(gpu, rules=(Rule(loras=frozenset({"ink"})),)) as running:
+        await asked(running, "/image flux a cat")
+        await quiet(running)
+    assert [prompt for _, prompt in drawn(gpu)] == ["a cat"]
 
 
 @in_virtual_time
