@@ -134,7 +134,7 @@ class ChatFileRoutes:
         if head is None:
             file = await self._replaced(person, wanted)
         else:
-            file = self._stored(head, wanted)
+            file = self._stored(person, head, wanted)
             if "small" in request.query:
                 file = await self._thumbnails.of_file(head.chat, file) or file
         return await self._own(request, person, file)
@@ -158,15 +158,15 @@ class ChatFileRoutes:
         whose = f"link {self._who.address(request)}"
         return await signed_links.answer(request, self._originals, self._files, whose=whose)
 
-    def _stored(self, head: FileHead, file: str) -> Sendable:
-        log = self._calls.log
-        return Sendable(
-            name=head.name,
-            mime=head.mime,
-            size=head.size,
-            tag=file,
-            piece=lambda start, length: log.file_piece(head.chat, file, start, length),
-        )
+    def _stored(self, person: WebPerson, head: FileHead, file: str) -> Sendable:
+        async def piece(start: int, length: int) -> bytes | None:
+            stored = await self._calls.log.file_piece(head.chat, file, start, length)
+            if stored is not None:
+                return stored
+            lately = await self._replaced(person, file)  # by an edit while it was being sent
+            return None if lately is None else await lately.piece(start, length)
+
+        return Sendable(name=head.name, mime=head.mime, size=head.size, tag=file, piece=piece)
 
     async def _replaced(self, person: WebPerson, file: str) -> Sendable | None:
         """Return a file that an edit has just replaced, but never one of a deleted message."""

@@ -11,7 +11,7 @@ from bot.core.errors import ChatRefused, ChatUnavailable, TooLarge
 from bot.core.platform import MessageRef
 from bot.people.web_people import FixedPeople, WebPerson
 from bot.platforms.web.chat.calls import CALLS_BURST
-from bot.platforms.web.chat.chat_log import Entry
+from bot.platforms.web.chat.chat_log import Entry, FileHead
 from bot.platforms.web.chat.protocol import ModelQueue
 from bot.platforms.web.chat.renderer import split_command
 from bot.platforms.web.chat.tab import PAGE
@@ -441,6 +441,30 @@ async def test_a_replaced_preview_can_be_fetched_for_some_seconds(handler: Scrip
         assert await _status(web, f"files/{first}") == 200
         clock.at += KEPT_S + 1
         assert await _status(web, f"files/{first}") == 404
+
+
+async def test_a_preview_that_is_replaced_while_it_is_sent_arrives_whole(
+    handler: ScriptedHandler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page would show a broken image in the middle of a job."""
+    log = MemoryLog()
+    async with (
+        running(Web(port=0, log=log), handler) as web,
+        aiohttp.ClientSession(web.url) as browser,
+    ):
+        ref = await web.send("local", Content(body=("step 1",)))
+        await web.edit(ref, Content(files=(image(shade=1),)))
+        (first,) = await _file_ids(log, ref)
+        read = log.file_head
+
+        async def overtaken(person: str, file: str) -> FileHead | None:
+            head = await read(person, file)
+            await web.edit(ref, Content(files=(image(shade=2),)))
+            return head
+
+        monkeypatch.setattr(log, "file_head", overtaken)
+        async with browser.get(f"/files/{first}") as answer:
+            assert await answer.read() == image(shade=1).data
 
 
 async def test_nothing_is_served_of_a_message_that_was_deleted(handler: ScriptedHandler) -> None:
