@@ -160,7 +160,7 @@ class _MemoryConversations(Conversations):
                 chat=chat,
                 name=kept.name,
                 at=max(entry.at for entry in kept.entries.values()),
-                unread=kept.news > kept.seen,
+                unread=kept.news if kept.news > kept.seen else 0,
                 first=kept.shown[0].model_dump_json(),
             )
             for chat, kept in self._chats.items()

@@ -175,7 +175,7 @@ async def test_a_conversation_is_unread_once_the_bot_has_finished_something(log:
     """A result in another conversation would be missed, or every progress bar announce one."""
 
     async def unread() -> list[bool]:
-        return [head.unread for head in await log.conversations.newest("ada", 10)]
+        return [head.unread > 0 for head in await log.conversations.newest("ada", 10)]
 
     cancel = ShownButton(command="cancel", job=7, label="Cancel", danger=True)
     running = shown("3 %").model_copy(update={"buttons": ((cancel,),)})

@@ -20,13 +20,14 @@ TAKEN_AT_ONCE = 40  # found conversations
 class ConversationHead:
     """A conversation in a list. `first` is its first message as stored.
 
-    `name` is empty unless the person chose one. `at` is the time of its newest message.
+    `name` is empty unless the person chose one. `at` is the time of its newest message. `unread` is the
+    number of the newest result that the person has not seen, and 0 without one.
     """
 
     chat: str
     name: str
     at: float
-    unread: bool
+    unread: int
     first: str
 
 
@@ -108,4 +109,4 @@ class Conversations:
 
 def _head(row: tuple[str, str, float, int, str]) -> ConversationHead:
     chat, name, at, unread, first = row
-    return ConversationHead(chat=chat, name=name, at=at, unread=bool(unread), first=first)
+    return ConversationHead(chat=chat, name=name, at=at, unread=unread, first=first)

@@ -255,12 +255,12 @@ class Values(Record):
 
 
 class ConversationRow(Record):
-    """A conversation in the side bar."""
+    """A conversation in the side bar. `unread` is the number of its newest unseen result, or 0."""
 
     key: str
     title: str
     at: float
-    unread: bool
+    unread: int
 
 
 class ConversationList(Record):

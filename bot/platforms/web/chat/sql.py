@@ -101,7 +101,8 @@ _SHOWN = (
     " AND shown IS NOT NULL)"
 )
 CONVERSATIONS = (
-    f"SELECT chat, name, at, news > seen, {_FIRST} FROM web_conversations WHERE person = ?"
+    "SELECT chat, name, at, CASE WHEN news > seen THEN news ELSE 0 END,"
+    f" {_FIRST} FROM web_conversations WHERE person = ?"
     f" AND {_SHOWN} ORDER BY at DESC, chat LIMIT ?"
 )
 # A text that changes when the words are removed from it contains them.

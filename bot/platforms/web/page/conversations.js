@@ -13,7 +13,7 @@ const NAME_MOST = 80; // characters
 export class Conversations {
   /**
    * `on` has `begin()`, `chosen()`, `more(count)`, `find(text)`, which resolves to rows, `rename(key, name)`,
-   * `remove(key)`, `ask(form)`, which shows a form, and `news(row)` for a conversation that becomes unread.
+   * `remove(key)`, `ask(form)`, which shows a form, and `news(row)` for a conversation with something new.
    */
   constructor(on) {
     this.on = on;
@@ -42,10 +42,10 @@ export class Conversations {
 
   /** Show the newest conversations. `more` means that there are others. */
   show(rows, more) {
-    const before = new Set((this.rows ?? rows).filter((row) => row.unread).map((row) => row.key));
+    const before = new Map((this.rows ?? rows).map((row) => [row.key, row.unread]));
     this.rows = rows;
     this.hasMore = more;
-    for (const row of rows) if (row.unread && !before.has(row.key)) this.on.news(row);
+    for (const row of rows) if (row.unread > (before.get(row.key) ?? 0)) this.on.news(row);
     if (this.search.value.trim()) this.find(); // its answer may have been lost with a connection
     else this.draw();
   }

@@ -60,14 +60,26 @@ export class Attention {
     if (!this.wanted) return;
     // The tag makes several tabs show it once.
     const told = { body: words.trim().slice(0, 200), tag, data, icon: "static/icon-192.png" };
-    const registration = await this.worker;
-    if (registration.active) return registration.showNotification(say("notify_ready"), told); // the only way of phones
-    const notification = new Notification(say("notify_ready"), told); // the worker could not be installed
-    notification.onclick = () => {
-      notification.close();
-      focus();
-      this.show(data);
-    };
+    const { active } = await this.worker;
+    // The worker could not be installed, or not yet. Phones have no way but the worker's.
+    if (!active && this.notifyWithout(told)) return;
+    const registration = await navigator.serviceWorker.ready;
+    await registration.showNotification(say("notify_ready"), told);
+  }
+
+  /** Show a notification of the page's own. Returns whether the browser allows that. */
+  notifyWithout(told) {
+    try {
+      const notification = new Notification(say("notify_ready"), told);
+      notification.onclick = () => {
+        notification.close();
+        focus();
+        this.show(told.data);
+      };
+      return true;
+    } catch {
+      return false;
+    }
   }
 
   // ---------------------------------------------------------------- the bell

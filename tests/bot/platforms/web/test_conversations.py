@@ -134,7 +134,7 @@ async def test_no_one_reaches_another_persons_conversation() -> None:
                 async with session.get(file, headers={"Cookie": f"usher={token}"}) as answer:
                     assert answer.status == status
         (head,) = await log.conversations.newest("ada", 9)
-        assert (head.name, head.unread) == ("", False)
+        assert (head.name, head.unread) == ("", 0)
 
 
 async def test_a_conversation_with_a_job_in_work_is_not_deleted() -> None:

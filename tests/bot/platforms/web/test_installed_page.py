@@ -107,6 +107,8 @@ async def test_a_result_notifies_those_who_asked_for_it(chromium: Chromium) -> N
         await web.send(f"local/{elsewhere}", Content(body=("a fox",)))
         await page.wait("window.notified.length === 2")
         assert await page.evaluate("window.leadsTo") == elsewhere
+        await web.send(f"local/{elsewhere}", Content(body=("another fox",)))
+        await page.wait("window.notified.length === 3")
         await page.evaluate(
             f"({CLICKED})({{ conversation: window.leadsTo }})"
         )  # as the worker does
@@ -115,7 +117,7 @@ async def test_a_result_notifies_those_who_asked_for_it(chromium: Chromium) -> N
         await page.click("#bell")
         await web.send(f"local/{elsewhere}", Content(body=("another",)))
         await page.wait("document.title === '(3) Usher'")
-        assert await page.evaluate("window.notified.length") == 2
+        assert await page.evaluate("window.notified.length") == 3
 
 
 async def test_a_browser_that_refuses_notifications_says_so(stage: Stage) -> None:
