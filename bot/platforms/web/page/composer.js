@@ -9,6 +9,7 @@ import { Microphone } from "./microphone.js";
 import { say } from "./texts.js";
 
 const DRAFT = "usher-draft";
+const LONG_PX = 70; // of a text, between two and three lines
 const COMPLETED_BY_SERVER = new Set(["model", "host", "job", "size", "style"]);
 
 export class Composer {
@@ -176,7 +177,16 @@ export class Composer {
     this.complete();
   }
 
+  /** Give the field the height of its text. On a phone, a long text has the whole width, above the buttons. */
   fit() {
+    const { classList } = this.text.parentNode;
+    classList.remove("tall");
+    this.grow();
+    classList.toggle("tall", this.text.scrollHeight > LONG_PX);
+    this.grow();
+  }
+
+  grow() {
     this.text.style.height = "auto";
     this.text.style.height = `${this.text.scrollHeight}px`;
   }
