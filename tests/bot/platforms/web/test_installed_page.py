@@ -120,12 +120,36 @@ async def test_a_result_notifies_those_who_asked_for_it(chromium: Chromium) -> N
         assert await page.evaluate("window.notified.length") == 3
 
 
+async def test_a_page_whose_worker_was_not_installed_notifies_by_itself(chromium: Chromium) -> None:
+    """The bell would be on, and nothing ever be told: a worker that failed is never ready."""
+    async with (
+        running(web_chat(port=0), ScriptedHandler()) as web,
+        chromium.page("notifications") as page,
+    ):
+        await page.call("Page.addScriptToEvaluateOnNewDocument", source=NO_WORKER)
+        await page.goto(web.url)
+        await page.wait_text("Connected")
+        await page.click("#bell")
+        await page.wait("document.getElementById('bell').getAttribute('aria-pressed') === 'true'")
+        await page.evaluate(HIDE)
+        await web.send("local/0123456789abcdef", Content(body=("a fox",)))
+        await page.wait("window.told?.body === 'a fox'")
+        await page.evaluate("window.told.onclick()")
+        await page.wait("location.hash === '#chat/0123456789abcdef'")
+        assert page.errors == []
+
+
 async def test_a_browser_that_refuses_notifications_says_so(stage: Stage) -> None:
     """The bell would do nothing, and nobody would know why."""
     await stage.page.click("#bell")
     await stage.page.wait_text("Your browser blocks notifications", "#toast")
 
 
+NO_WORKER = """
+  navigator.serviceWorker.register = async () => ({ active: null });
+  window.Notification = class extends Notification {
+    constructor(...given) { super(...given); window.told = this; }
+  };"""
 CLICKED = """({ conversation }) => navigator.serviceWorker.dispatchEvent(
   new MessageEvent("message", { data: { conversation } }))"""
 # `getNotifications` is no witness: Chromium forgets a notification that is looked for too early.
