@@ -520,13 +520,15 @@ async def test_what_is_forgotten_is_gone_and_only_that(there: Queues) -> None:
         first, second = await ask(service, 2)
         await ask(service, 1, owner="eve")
         made = replace(new("llama"), parent=first.id, request=Chat(messages=_HELLO))
-        await service.submitter.submit(made, limits=NO_LIMITS)
+        child = await service.submitter.submit(made, limits=NO_LIMITS)
         assert len(await service.jobs.history("ada", limit=9)) == 2
         assert await service.erasure.forget("ada", frozenset({first.id})) == 2
-        assert await service.jobs.get(first.id) is None
+        assert [await service.jobs.get(job.id) for job in (first, child)] == [None, None]
         assert [job.id for job in await service.jobs.history("ada", limit=9)] == [second.id]
         told_of_it = [type(each) for each in told if isinstance(each, Forgotten | Erased)]
         assert told_of_it == [Forgotten, Erased]
+        forgotten = [each.job_ids for each in told if isinstance(each, Forgotten)]
+        assert forgotten == [{first.id, child.id}]
         assert await service.erasure.forget("ada") == 1
         assert len(await service.jobs.open_jobs()) == 1
 

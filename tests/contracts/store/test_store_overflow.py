@@ -54,13 +54,6 @@ async def test_an_end_says_whose_line_the_next_job_has_entered(store: JobStore) 
     assert withdrawn.entered is None
 
 
-async def test_an_end_lets_one_into_the_line_of_another_model(store: JobStore) -> None:
-    """The queue of the model that the job entered would not be looked at again."""
-    limits = SubmitLimits(max_queued=1)
-    first, _ = [await store.add(new(model), NOW, limits=limits) for model in ("flux", "sdxl")]
-    assert (await store.apply(first, JobEvent.CANCEL, NOW)).entered == "sdxl"
-
-
 async def test_a_overflow_job_that_entered_meanwhile_is_stale(store: JobStore) -> None:
     """A change meant for the overflow would overwrite the place the job has got since."""
     limits = SubmitLimits(max_queued=1)
@@ -151,22 +144,3 @@ async def test_a_overflow_job_moved_first_counts_against_its_owners_limit(store:
     assert await heads(store) == [third.id, first.id]
     await end(store, first)
     assert await heads(store) == [third.id, second.id]
-
-
-async def test_the_overflow_belongs_to_the_owner_over_all_models(store: JobStore) -> None:
-    """The limit in queue would be evaded by asking several models."""
-    limits = SubmitLimits(max_queued=1)
-    first = await store.add(new("flux"), NOW, limits=limits)
-    second = await store.add(new("sdxl"), NOW, limits=limits)
-    assert second.seq is None
-    await end(store, first)
-    assert await heads(store, "sdxl") == [second.id]
-
-
-async def test_a_job_in_the_overflow_cannot_start(store: JobStore) -> None:
-    """A job would run without ever having had a place in line."""
-    limits = SubmitLimits(max_queued=1)
-    await store.add(new(), NOW, limits=limits)
-    second = await store.add(new(), NOW, limits=limits)
-    with pytest.raises(StaleJob):
-        await start(store, second)

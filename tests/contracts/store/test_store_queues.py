@@ -12,15 +12,6 @@ from queueing.store.jobs.job_store import JobStore
 from tests.contracts.store.store_harness import NOW, Open, add, heads, new, start
 
 
-async def test_a_line_is_first_in_first_out(store: JobStore) -> None:
-    """A person would be overtaken within a model and lane."""
-    jobs = await asyncio.gather(*(add(store) for _ in range(20)))
-    jobs = sorted(jobs, key=lambda job: job.id)
-    assert await heads(store) == [job.id for job in jobs]
-    positions = await store.positions([job.id for job in jobs])
-    assert [positions[job.id] for job in jobs] == list(range(1, 21))
-
-
 async def test_lines_tell_count_first_arrival_and_limited_heads(store: JobStore) -> None:
     """The router would plan with wrong counts or read whole queues."""
     jobs = [await add(store, now=NOW + n) for n in range(5)]
@@ -29,35 +20,6 @@ async def test_lines_tell_count_first_arrival_and_limited_heads(store: JobStore)
     assert queue.heads == tuple(jobs[:2])
     assert queue.first_queued_at == NOW
     assert queue.next_start_at is None
-
-
-async def test_models_and_lanes_have_lines_of_their_own(store: JobStore) -> None:
-    """A person would wait behind another model or a slower lane."""
-    for job in (new(), new("sdxl"), new(lane="vip")):
-        accepted = await add(store, job)
-        assert await store.positions([accepted.id]) == {accepted.id: 1}
-    queues = await store.queues(NOW, per_queue=1)
-    assert {(queue.model, queue.lane) for queue in queues} == {
-        ("flux", "normal"),
-        ("sdxl", "normal"),
-        ("flux", "vip"),
-    }
-
-
-async def test_positions_close_up_when_jobs_leave_anywhere(store: JobStore) -> None:
-    """A position would count people who are gone, or rise."""
-    jobs = [await add(store) for _ in range(6)]
-    await store.apply(jobs[2], JobEvent.CANCEL, NOW)
-    await start(store, jobs[0])
-    await store.apply(jobs[3], JobEvent.FAIL, NOW, error="no")
-    positions = await store.positions([job.id for job in jobs])
-    assert positions == {jobs[1].id: 1, jobs[4].id: 2, jobs[5].id: 3}
-
-
-async def test_an_empty_line_is_not_reported(store: JobStore) -> None:
-    """The router would plan for models no one waits for."""
-    await start(store, await add(store))
-    assert await store.queues(NOW, per_queue=1) == []
 
 
 async def test_a_retried_job_keeps_its_place_and_pauses(store: JobStore) -> None:

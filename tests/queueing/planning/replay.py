@@ -5,7 +5,7 @@ property test only has to run it. The real router is replayed by `benchmarks/sch
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from math import exp
 
@@ -99,11 +99,6 @@ class Result:
     def waits(self) -> list[float]:
         """How long each job that started had waited."""
         return [o.started_at - o.job.queued_at for o in self.outcomes if o.started_at is not None]
-
-    @property
-    def makespan_s(self) -> float:
-        """When the last job ended."""
-        return max((o.finished_at for o in self.outcomes if o.finished_at is not None), default=0.0)
 
 
 class Replay:
@@ -210,18 +205,7 @@ class Replay:
             now=now,
             models={model.name: self._view(model, now) for model in self.models.values()},
             hosts=self.hosts,
-            backends={
-                name: BackendView(
-                    name=name,
-                    host=view.host,
-                    hosts=view.hosts,
-                    serial=view.serial,
-                    parallel=view.parallel,
-                    busy=busy[name],
-                    max_models=view.max_models,
-                )
-                for name, view in self.backends.items()
-            },
+            backends={name: replace(view, busy=busy[name]) for name, view in self.backends.items()},
             copies=copies,
             reservations=self.reservations,
             lane_spent=self.spent,

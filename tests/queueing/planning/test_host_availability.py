@@ -2,7 +2,6 @@
 
 import asyncio
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -253,16 +252,6 @@ def test_a_queue_keeps_the_gpu_free_and_goes_on_afterwards(
 
 
 @in_virtual_time
-async def test_a_model_that_does_not_wait_is_promised_for_the_end_of_the_quiet_hours() -> None:
-    there = installation(daily(0, 60))
-    async with there.queue() as queue:
-        await asyncio.sleep(10)
-        (model,) = queue.status.snapshot().models
-        assert model.next_ends is not None
-        assert model.next_ends.at == pytest.approx(START + 3600 + 15, abs=5)
-
-
-@in_virtual_time
 async def test_a_running_job_ends_and_the_gpu_is_free_then() -> None:
     """It takes longer than expected; stopping it would throw the work away."""
     there = installation(daily(10, 60))
@@ -287,19 +276,3 @@ async def test_a_pinned_model_leaves_and_returns() -> None:
         assert server.memory == set()
         await asyncio.sleep(3650 - asyncio.get_running_loop().time())
         assert server.memory == {"flux"}
-
-
-@in_virtual_time
-async def test_a_restart_in_quiet_hours_begins_nothing(tmp_path: Path) -> None:
-    there = installation(daily(10, 60))
-    there.url = f"sqlite:///{tmp_path}/queue.sqlite"
-    async with there.queue() as queue:
-        await asyncio.sleep(610)
-        job = await submit(there, queue, "a")
-    await asyncio.sleep(30)
-    async with there.queue() as queue:
-        await asyncio.sleep(60)
-        assert there.servers["comfy"].loads == []
-        done = await ended(queue, job, within_s=4000)
-        assert done.started_at is not None
-        assert done.started_at >= START + 3600

@@ -230,13 +230,6 @@ def test_what_was_spent_is_forgotten_once_a_lane_is_alone() -> None:
     assert plan(world(model("flux", *queues), copies=(copy("flux"),))).lane_spent == {}
 
 
-def test_a_lane_alone_gets_every_turn() -> None:
-    """The relaxed lane would wait for jobs that are not there."""
-    waiting = jobs("flux", 9, 8, 7, lane="relaxed")
-    snapshot = world(model("flux", queue(waiting), parallel=3), copies=(copy("flux"),))
-    assert len(plan(snapshot).starts) == 3
-
-
 # ---------------------------------------------------------------- suspects
 
 
@@ -326,67 +319,6 @@ def test_no_more_leaves_than_is_needed() -> None:
         copies=(copy("small", vram_mb=2 * GB), copy("large", vram_mb=14 * GB)),
     )
     assert plan(snapshot).loads[0].evict == (Evict(model="large", backend="b1"),)
-
-
-def test_what_runs_is_never_evicted() -> None:
-    """An image would be cut short by another person's request."""
-    snapshot = world(
-        model("flux", queue(jobs("flux", 5))), model("sdxl"), copies=(copy("sdxl", running=1),)
-    )
-    answer = plan(snapshot)
-    assert answer.loads == ()
-    assert why(answer, "flux") is WaitCause.ROOM_BUSY
-    assert answer.reasons["flux"].other == "sdxl"
-
-
-def test_two_servers_on_one_gpu_share_its_memory() -> None:
-    """ComfyUI and LM Studio on one GPU would both load and run out of memory."""
-    snapshot = world(
-        model("flux", queue(jobs("flux", 5)), on=("comfy",)),
-        model("llama", on=("texts",)),
-        copies=(copy("llama", "texts"),),
-        backends=(COMFY, TEXTS),
-    )
-    gone = (Evict(model="llama", backend="texts"),)
-    assert plan(snapshot).loads == (Load(model="flux", backend="comfy", evict=gone),)
-
-
-def test_one_host_loads_one_model_at_a_time() -> None:
-    """Two loads on one GPU would slow each other down."""
-    snapshot = world(
-        model("a", queue(jobs("a", 9)), vram_mb=GB), model("b", queue(jobs("b", 5)), vram_mb=GB)
-    )
-    answer = plan(snapshot)
-    assert [load.model for load in answer.loads] == ["a"]
-    assert why(answer, "b") is WaitCause.LOADER_BUSY
-    assert answer.reasons["b"].other == "a"
-
-
-def test_a_plain_comfyui_holds_one_model() -> None:
-    """The memory of a model that left with the next prompt would be counted for ever."""
-    snapshot = world(
-        model("b", queue(jobs("b", 5)), vram_mb=GB, on=("comfy",)),
-        model("a", vram_mb=GB, on=("comfy",)),
-        copies=(copy("a", "comfy", vram_mb=GB),),
-        backends=(COMFY,),
-    )
-    gone = (Evict(model="a", backend="comfy"),)
-    assert plan(snapshot).loads == (Load(model="b", backend="comfy", evict=gone),)
-
-
-def test_models_that_are_freed_together_leave_together() -> None:
-    """One model would be unloaded under another one that still runs on the same server."""
-    together = BackendView(name="b1", host="h1", unloads_together=True)
-    models = (
-        model("new", queue(jobs("new", 5)), vram_mb=15 * GB, on=("texts",)),
-        model("a", vram_mb=8 * GB),
-        model("b", vram_mb=8 * GB),
-    )
-    copies = (copy("a", vram_mb=8 * GB), copy("b", vram_mb=8 * GB))
-    idle = plan(world(*models, copies=copies, backends=(together, TEXTS)))
-    assert {evict.model for evict in idle.loads[0].evict} == {"a", "b"}
-    busy = (copies[0], copy("b", vram_mb=8 * GB, running=1))
-    assert plan(world(*models, copies=busy, backends=(together, TEXTS))).loads == ()
 
 
 def test_a_server_that_cannot_unload_keeps_its_model_unless_it_swaps_itself() -> None:
@@ -528,14 +460,6 @@ def test_a_large_model_prefers_a_host_it_fits_on() -> None:
         backends=TWO_GPUS,
     )
     assert plan(snapshot).loads == (Load(model="large", backend="b2"),)
-
-
-def test_other_programs_make_a_model_wait_and_not_fail() -> None:
-    """A game on the GPU would end in out-of-memory errors."""
-    squeezed = HostView(name="h1", usable_mb=6 * GB, budget_mb=20 * GB)
-    answer = plan(world(model("flux", queue(jobs("flux", 5))), hosts=(squeezed,)))
-    assert answer.loads == ()
-    assert why(answer, "flux") is WaitCause.NO_ROOM
 
 
 def test_idle_copies_leave_when_other_programs_take_memory() -> None:

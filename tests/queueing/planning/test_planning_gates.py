@@ -9,7 +9,6 @@ from queueing.core.snapshot import (
     Plan,
     Reservation,
     Residency,
-    Rules,
     Snapshot,
     WaitCause,
 )
@@ -91,12 +90,6 @@ def test_a_host_that_loads_is_not_reserved_before_others_could_fit_beside_the_lo
     for age_s, is_reserved in [(LIMIT_S, False), (2 * LIMIT_S - 1, False), (2 * LIMIT_S, True)]:
         snapshot = replace(hot_and_cold(age_s, 5), copies=(loading,))
         assert bool(plan(snapshot).reservations) is is_reserved, age_s
-
-
-def test_no_host_is_reserved_with_the_rule_off() -> None:
-    """The benchmark would compare the rules with themselves."""
-    snapshot = replace(hot_and_cold(10_000, 5), rules=Rules(gate=False))
-    assert plan(snapshot).reservations == ()
 
 
 def test_behind_the_gate_only_older_jobs_start() -> None:
@@ -288,11 +281,6 @@ def test_what_leaves_for_a_further_copy_must_have_somewhere_to_return_to() -> No
 def test_jobs_that_take_no_time_need_no_further_copy() -> None:
     """Times learned while the clock was set back would stop the router until its next start."""
     assert plan(backlog(20, service_s=0.0)).loads == ()
-
-
-def test_no_further_copy_is_loaded_with_the_rule_off() -> None:
-    """The benchmark would compare the rules with themselves."""
-    assert plan(replace(backlog(50), rules=Rules(replicate=False))).loads == ()
 
 
 def test_a_further_copy_counts_the_one_on_its_way() -> None:

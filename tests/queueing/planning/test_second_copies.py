@@ -82,12 +82,6 @@ def test_it_is_not_loaded_while_another_model_waits_for_that_host() -> None:
     assert plan(gpu(hot(200), large, copies=(held("b1"),))).loads == ()
 
 
-def test_with_the_rule_off_none_is_loaded() -> None:
-    """The benchmark would compare the rule with itself."""
-    crowded = replace(gpu(hot(200), copies=(held("b1"),)), rules=Rules(double=False))
-    assert plan(crowded).loads == ()
-
-
 def wanting(*copies: Copy, left: int = 8) -> Snapshot:
     """Return a GPU on which another model waits for the memory of the second copy."""
     other = model("other", queue(jobs("other", 2)), on=("b3",), vram_mb=9 * GB)

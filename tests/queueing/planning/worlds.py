@@ -1,6 +1,7 @@
 """Small worlds for the planner's tests: say what matters, the rest is usual."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import count
 from math import inf
 
@@ -135,25 +136,7 @@ def world(
         now=now,
         models={m.name: m for m in models},
         hosts={h.name: h for h in hosts or (host("h1"),)},
-        backends={
-            view.name: BackendView(
-                name=view.name,
-                host=view.host,
-                hosts=view.hosts,
-                up=view.up,
-                since=view.since,
-                serial=view.serial,
-                parallel=view.parallel,
-                busy=busy[view.name],
-                max_models=view.max_models,
-                unloads_together=view.unloads_together,
-                can_unload=view.can_unload,
-                stops_loads=view.stops_loads,
-                paused=view.paused,
-                alone=view.alone,
-            )
-            for view in views
-        },
+        backends={view.name: replace(view, busy=busy[view.name]) for view in views},
         copies=copies,
         reservations=reservations,
         lane_spent=lane_spent or {},

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from queueing.core.errors import LimitReached, NotCapable, Refused
-from queueing.core.events import Progressed, QueuesMoved
+from queueing.core.events import QueuesMoved
 from queueing.core.jobs import JobEvent, JobState
 from queueing.core.requests import Capability, Chat, ChatMessage, File
 from queueing.core.snapshot import WaitCause
@@ -28,23 +28,6 @@ from tests.simulation.loop import in_virtual_time, run
 
 MANY_TURNS = 20  # of the loop, in which no time passes
 IMAGE = File(name="a.png", mime="image/png", data=b"png")
-
-
-@in_virtual_time
-async def test_a_job_is_loaded_for_run_and_completed() -> None:
-    """Nothing would work: accept, load, start, complete, in that order."""
-    installation = one_gpu(image_model("flux"))
-    async with installation.queue() as queue:
-        job = await installation.ask(queue, "flux", "cat")
-        done = await ended(queue, job)
-        output = await queue.jobs.output(done)
-    assert done.state is JobState.COMPLETED
-    assert output is not None
-    assert output.text == "result of cat"
-    assert installation.history(job.id) == [None, JobEvent.START, JobEvent.COMPLETE]
-    assert [model for _, model in installation.servers["comfy"].loads] == ["flux"]
-    assert any(isinstance(event, Progressed) for event in installation.events)
-    assert not installation.violations
 
 
 # ------------------------------------------------------------ accepting
@@ -96,21 +79,6 @@ async def test_a_discovered_model_can_be_used_at_once_and_replaces_none() -> Non
 
 
 # ------------------------------------------------------------ cancelling
-
-
-@in_virtual_time
-async def test_a_waiting_job_can_be_cancelled() -> None:
-    """People could not take back what has not begun."""
-    installation = flux_or_sdxl()
-    async with installation.queue() as queue:
-        job = await installation.ask(queue, "flux", "cat")
-        cancelled = await queue.submitter.cancel(job.id)
-        assert cancelled is not None
-        assert cancelled.state is JobState.CANCELLED
-        await asyncio.sleep(60)
-        assert not installation.servers["comfy"].starts
-        assert await queue.submitter.cancel(job.id) == cancelled
-        assert await queue.submitter.cancel(4711) is None
 
 
 @pytest.mark.parametrize("offloads", [False, True])
@@ -291,19 +259,6 @@ async def test_a_job_that_left_its_line_just_now_has_no_place_and_breaks_nobody_
         standings = await queue.status.standings([first, second])  # what we hold of it is older
         assert standings[first.id].position is None
         assert standings[second.id].position == 1
-
-
-@in_virtual_time
-async def test_listeners_learn_when_a_line_moves() -> None:
-    """Status messages would show yesterday's position."""
-    installation = flux_or_sdxl()
-    async with installation.queue() as queue:
-        for prompt in ("a", "b"):
-            job = await installation.ask(queue, "flux", prompt)
-        await until(lambda: installation.history(job.id)[-1] is JobEvent.COMPLETE)
-        moves = [event for event in installation.events if isinstance(event, QueuesMoved)]
-        assert moves
-        assert all(event.models == {"flux"} for event in moves)
 
 
 @in_virtual_time

@@ -15,14 +15,12 @@ from queueing.core.errors import (
 )
 from queueing.core.events import Forgotten, JobChanged, QueuesMoved
 from queueing.core.jobs import Job, JobState, SubmitLimits
-from queueing.core.requests import Chat, ChatMessage
-from queueing.core.snapshot import Rules, WaitCause
+from queueing.core.snapshot import WaitCause
 from queueing.core.status import Pauses
 from queueing.service.job_queue import JobQueue
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
 from tests.simulation.installation import (
-    NO_LIMITS,
     FlakyStore,
     Installation,
     ended,
@@ -392,44 +390,6 @@ async def test_a_person_is_told_when_a_job_leaves_their_overflow() -> None:
         assert (standing.overflow, standing.position) == (False, 2)
 
 
-@in_virtual_time
-async def test_lanes_share_a_model_by_their_weights_and_none_starves() -> None:
-    """A lane would cost nothing and give nothing, or shut the others out."""
-    installation = Installation.of([image_model("flux")], [host("gpu", "comfy", serial=True)])
-    installation.rules = Rules(lane_weights={"vip": 3, "normal": 2, "relaxed": 1})
-    async with installation.queue() as queue:
-        for lane in ("relaxed", "normal", "vip"):
-            for number in range(6):
-                await installation.ask(queue, "flux", f"{lane}{number}", owner=lane, lane=lane)
-        await until(lambda: len(prompts(installation)) == 18)
-    served = [prompt.rstrip("0123456789") for prompt in prompts(installation)]
-    for turn in (served[:6], served[6:12]):
-        assert sorted(turn) == sorted(["vip"] * 3 + ["normal"] * 2 + ["relaxed"])
-    for lane in ("vip", "normal", "relaxed"):
-        mine = [prompt for prompt in prompts(installation) if prompt.startswith(lane)]
-        assert mine == sorted(mine)
-
-
-@in_virtual_time
-async def test_a_job_moved_out_of_the_overflow_runs_next() -> None:
-    """An admin's limit would hold only for jobs that are in queue already."""
-    installation = two_hosts()
-    async with installation.queue() as queue:
-        limits = SubmitLimits(max_queued=1)
-        jobs = [
-            await queue.submitter.submit(
-                installation.new("flux", f"{n}", owner="ada"), limits=limits
-            )
-            for n in range(3)
-        ]
-        await until(lambda: installation.servers["comfy"].running)
-        assert await queue.admin.move_first(jobs[2].id) is not None
-        assert await queue.admin.move_first(jobs[0].id) is None
-        for job in jobs:
-            await ended(queue, job)
-    assert prompts(installation) == ["0", "2", "1"]
-
-
 # ---------------------------------------------------------------- options, history, forgetting
 
 
@@ -448,34 +408,6 @@ async def test_options_are_those_of_every_server_that_may_run_the_model() -> Non
         assert queue.models.offer.options_of("F") == frozenset({"seed", "steps"})
         with pytest.raises(UnknownModel):
             queue.models.offer.options_of("nothing")
-
-
-@in_virtual_time
-async def test_a_job_is_forgotten_with_what_was_made_for_it() -> None:
-    """The prompt of a deleted image would stay behind in its enhancement."""
-    installation = two_hosts()
-    store = JobStore(await open_database("sqlite://", inline=True))
-    async with installation.queue(store) as queue:
-        (first, second) = await ask(queue, installation, "flux", "a", "b")
-        improve = Chat(messages=(ChatMessage(role="user", text="improve a"),))
-        new = installation.new("flux", "", parent=first.id)
-        child = await store.add(
-            type(new)(model="flux", request=improve, owner=new.owner, key="child", parent=first.id),
-            1.0,
-            limits=NO_LIMITS,
-        )
-        for job in (first, second, child):
-            await ended(queue, job)
-        assert [job.id for job in await queue.jobs.history("web:1", limit=9)] == [
-            second.id,
-            first.id,
-        ]
-        assert await queue.erasure.forget("web:1", frozenset({first.id})) == 2
-        assert [await queue.jobs.get(job.id) for job in (first, child)] == [None, None]
-        assert await queue.jobs.get(second.id) is not None
-        forgotten = [event for event in installation.events if isinstance(event, Forgotten)]
-        assert [event.job_ids for event in forgotten] == [{first.id, child.id}]
-    await store.aclose()
 
 
 @in_virtual_time

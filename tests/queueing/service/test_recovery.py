@@ -70,32 +70,6 @@ async def end_of(queue: JobQueue, job_id: int, **within: float) -> Job:
 
 
 @in_virtual_time
-async def test_waiting_jobs_keep_their_order_over_a_restart(tmp_path: Path) -> None:
-    """A restart would let late comers pass those who waited."""
-    installation = installation_in(tmp_path)
-    await submitted(installation, "a", "b", "c")
-    async with installation.queue() as queue:
-        await until(lambda: len(installation.servers["comfy"].finished) == 3)
-        assert [prompt for _, _, prompt in installation.servers["comfy"].starts] == ["a", "b", "c"]
-        await asyncio.sleep(5)
-        assert not await queue.jobs.open_jobs()
-
-
-@in_virtual_time
-async def test_a_job_that_still_runs_is_watched_again(tmp_path: Path) -> None:
-    """A crash of the bot would throw away what a server is drawing."""
-    installation, job_id = await left_running(tmp_path, service_s=100.0)
-    server = installation.servers["comfy"]
-    async with installation.queue() as queue:
-        job = await queue.jobs.get(job_id)
-        assert job is not None
-        assert job.state is JobState.PROCESSING
-        done = await ended(queue, job)
-        assert (done.state, done.attempt) == (JobState.COMPLETED, 1)
-        assert len(server.starts) == 1
-
-
-@in_virtual_time
 async def test_what_finished_while_we_were_away_is_fetched_and_reported(tmp_path: Path) -> None:
     """An image that is done would be drawn again, or never delivered."""
     installation, job_id = await left_running(tmp_path)
