@@ -45,12 +45,6 @@ async def test_a_job_ends_without_a_websocket(
     assert len(await drawn(comfy)) == 1
 
 
-async def test_a_job_ends_though_its_websocket_breaks(fake: FakeComfyUI, comfy: ComfyUI) -> None:
-    """A lost connection in the middle would hang the job."""
-    fake.faults.drop_socket_at_step = 2
-    assert len(await drawn(comfy)) == 1
-
-
 async def test_a_lost_websocket_is_replaced_and_progress_goes_on(
     fake: FakeComfyUI, comfy: ComfyUI
 ) -> None:

@@ -57,20 +57,9 @@ async def test_a_model_is_found_loaded_and_asked_on_every_flavour(kind: str) -> 
         expected = None if kind in MUTE else frozenset({"alpha"})
         assert await backend.loaded([model(), model("beta")]) == expected
         assert backend.can_unload is (kind in TOLD)
-
-
-@pytest.mark.parametrize("kind", TOLD)
-async def test_loading_and_unloading_change_what_is_loaded(kind: str) -> None:
-    """Memory would be promised that is not free, or a job started on nothing."""
-    async with serving(kind) as server, connected(server) as backend:
-        assert await backend.loaded([model()]) == frozenset()
-        await backend.load(model())
-        await backend.load(model())
-        assert server.models["alpha"].loads == 1
-        await backend.unload(model())
-        await backend.unload(model())
-        assert await backend.loaded([model()]) == frozenset()
-        assert server.models["alpha"].copies == []
+        if backend.can_unload:
+            await backend.unload(model())
+            assert server.models["alpha"].copies == []
 
 
 @pytest.mark.parametrize("kind", [*TOLD, "lmstudio-0.3"])
@@ -261,20 +250,6 @@ async def test_a_fast_answer_is_not_reported_token_by_token() -> None:
         assert 1 <= len(seen) <= 300
 
 
-async def test_cancelling_closes_the_connection_and_stops_the_server() -> None:
-    """A cancelled answer would hold its slot until it is written."""
-    async with serving() as server, connected(server) as backend:
-        await backend.load(model())
-        server.hold.clear()
-        task = asyncio.create_task(backend.run(model(), work(), lambda _: None))
-        await server.until_running(1)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        await server.until_idle()
-        assert server.aborted == 1
-
-
 @pytest.mark.parametrize("kind", ["lmstudio", "llamacpp-router", "ollama"])
 async def test_cancelling_a_load_ends_with_the_call(kind: str) -> None:
     """A load that hangs could not be given up."""
@@ -377,9 +352,3 @@ async def test_a_drawing_is_not_asked_of_a_text_server() -> None:
         )
         with pytest.raises(BadModel, match=r"models\.d\.capabilities"):
             backend.check(draws)
-
-
-async def test_an_answer_in_flight_is_unknown_after_a_restart_of_usher() -> None:
-    """Recovery would wait for an answer no server keeps."""
-    async with serving() as server, connected(server) as backend:
-        assert await backend.resume(model(), work(), lambda _: None) is None

@@ -1,6 +1,5 @@
 """Vectors from each kind of text server: what is sent, what comes back, and what is not believed."""
 
-import asyncio
 import base64
 import struct
 from dataclasses import replace
@@ -354,17 +353,6 @@ async def test_a_server_without_images_refuses_them(kind: str) -> None:
             await embedded(backend, ImageInput(image=0), files=(image(),))
         assert refused.value.problem is not None
         assert refused.value.problem.what is ProblemKind.NO_IMAGE_EMBEDDINGS
-
-
-async def test_a_server_that_hangs_is_given_up_when_its_caller_is() -> None:
-    """A batch would go on for a program that has left."""
-    async with serving("generic", models()) as server, connected(server) as backend:
-        server.faults.append(Fault.HANG)
-        run = asyncio.create_task(embedded(backend, "a"))
-        await server.until_running(1)
-        run.cancel()
-        await asyncio.wait([run])
-        await server.until(lambda: server.aborted == 1)
 
 
 async def test_the_demo_says_that_it_has_no_model() -> None:

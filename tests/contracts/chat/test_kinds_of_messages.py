@@ -3,14 +3,11 @@
 A service that adds a field fails here until it is decided what becomes of it.
 """
 
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from bot.commands.make import ask
 from bot.core.attachments import AttachmentKind
 from bot.platforms.telegram import attachments as on_telegram
 from bot.platforms.telegram.updates import ALLOWED_UPDATES
-from bot.texts.catalogue import CATALOGUES, word
 from tests.bot.platforms.discord.discord_bot import RecordingHandler
 from tests.bot.platforms.discord.discord_bot import running as discord_running
 from tests.bot.platforms.telegram.telegram_bot import running as telegram_running
@@ -137,10 +134,3 @@ async def test_discord_names_what_has_no_words() -> None:
 
 
 # ---------------------------------------------------------------- all three
-
-
-def test_every_kind_is_used_by_a_question_or_has_a_sentence() -> None:
-    """Something would be neither used nor named."""
-    for kind, language in product(AttachmentKind, CATALOGUES):
-        told = word(language, f"attached.{kind}", command="ask", names="")
-        assert kind in ask.ASK.takes or (told and "{" not in told), (kind, language)

@@ -1,6 +1,5 @@
 """What processes that serve the API promise each other about the callers of jobs."""
 
-import asyncio
 from dataclasses import replace
 
 import pytest
@@ -188,13 +187,3 @@ async def test_a_process_that_ended_attends_to_nothing(two: Two, job: Job) -> No
     await two.one.aclose()
     await gone(one.run, two.other)
     assert await other.take_over(job.id, one.run)
-
-
-@apart
-async def test_callers_of_a_crowd_never_share_a_job(two: Two, job: Job) -> None:
-    """Ten equal calls that break at once would become fewer than ten answers."""
-    gone = "an opening that has ended"
-    took = await asyncio.gather(
-        *(of((two.one, two.other)[n % 2]).take_over(job.id, gone) for n in range(20))
-    )
-    assert sum(took) == 1

@@ -5,7 +5,7 @@ import pytest
 from bot.core.answers import Task
 from bot.core.platform import MessageRef
 from bot.delivery.records import Debts, MessageRecords, ReplyPrompt, SentMessage, Unreachable
-from bot.people.links import LinkEnds, key_of
+from bot.people.links import LinkEnds
 from queueing.store.jobs.job_store import JobStore
 from queueing.store.sql.database import Database
 
@@ -223,13 +223,6 @@ async def test_a_note_is_kept_by_name(records: MessageRecords) -> None:
     await records.note("tree", "a")
     await records.note("tree", "b")
     assert await records.noted("tree") == "b"
-
-
-async def test_the_key_of_links_is_made_once(records: MessageRecords) -> None:
-    """Every link would end with the process that made it."""
-    key = await key_of(records)
-    assert len(key) == 32
-    assert await key_of(records) == key
 
 
 # ---------------------------------------------------------------- ended links

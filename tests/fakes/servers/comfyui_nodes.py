@@ -1,6 +1,12 @@
-"""The node types a fake ComfyUI knows, and how it judges a graph, in the real server's words."""
+"""The node types a fake ComfyUI knows, and how it judges a graph, in the real server's words.
 
+They are those that a real server described (see `tests/backends/comfyui/workflow/described.py`), with
+files of the fake's own, and a few more.
+"""
+
+import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 Graph = dict[str, Any]
@@ -47,193 +53,47 @@ MODELS: dict[str, dict[str, int]] = {
 }
 """The files of each folder and their bytes."""
 
-_SIDE = ["INT", {"default": 512, "min": 16, "max": 16384}]
-_STEPS = ["INT", {"default": 20, "min": 1, "max": 10000}]
-_FRACTION = ["FLOAT", {"default": 1.0, "min": 0.0, "max": 1.0}]
-_SEED = ["INT", {"default": 0, "min": 0, "max": 2**64 - 1}]
-_SAMPLERS = [["euler", "dpmpp_2m"], {}]
-_SCHEDULERS = [["simple", "karras", "normal"], {}]
 _PREFIX = ["STRING", {"default": "ComfyUI"}]
-_SIZE = {"width": _SIDE, "height": _SIDE}
-_LENGTH = ["INT", {"default": 81, "min": 1, "max": 16384, "step": 4}]
 
+
+def _with_files(inputs: dict[str, Any]) -> dict[str, Any]:
+    """Return inputs with the files of this server in place of those of the recorded one."""
+    return {name: [FILES[name]] if name in FILES else kind for name, kind in inputs.items()}
+
+
+_RECORDED: dict[str, Any] = json.loads(
+    (
+        Path(__file__).parents[2] / "backends" / "recorded" / "comfyui" / "object_info.json"
+    ).read_text()
+)["nodes"]
 NODES: dict[str, dict[str, Any]] = {
-    "CheckpointLoaderSimple": {"ckpt_name": [FILES["ckpt_name"], {"tooltip": "…"}]},
-    "UNETLoader": {
-        "unet_name": [FILES["unet_name"]],
-        "weight_dtype": [["default", "fp8_e4m3fn"], {"advanced": True}],
-    },
-    "DualCLIPLoader": {
-        "clip_name1": [FILES["clip_name1"]],
-        "clip_name2": [FILES["clip_name2"]],
-        "type": [["sdxl", "flux"]],
-    },
-    "VAELoader": {"vae_name": [FILES["vae_name"]]},
-    "LoraLoader": {
-        "model": ["MODEL"],
-        "clip": ["CLIP"],
-        "lora_name": [FILES["lora_name"]],
-        "strength_model": ["FLOAT", {"min": -100.0, "max": 100.0}],
-        "strength_clip": ["FLOAT", {"min": -100.0, "max": 100.0}],
-    },
-    "LoraLoaderModelOnly": {
-        "model": ["MODEL"],
-        "lora_name": [FILES["lora_name"]],
-        "strength_model": ["FLOAT", {"min": -100.0, "max": 100.0}],
-    },
-    "CLIPTextEncode": {"text": ["STRING", {"multiline": True}], "clip": ["CLIP"]},
-    "FluxGuidance": {"conditioning": ["CONDITIONING"], "guidance": ["FLOAT", {"max": 100.0}]},
-    "ModelSamplingFlux": {
-        "model": ["MODEL"],
-        "max_shift": ["FLOAT", {}],
-        "base_shift": ["FLOAT", {}],
-        "width": _SIDE,
-        "height": _SIDE,
-    },
-    "EmptyLatentImage": {"width": _SIDE, "height": _SIDE, "batch_size": ["INT", {"min": 1}]},
-    "EmptySD3LatentImage": {"width": _SIDE, "height": _SIDE, "batch_size": ["INT", {"min": 1}]},
-    "RepeatLatentBatch": {"samples": ["LATENT"], "amount": ["INT", {"min": 1, "max": 64}]},
-    "LoadImage": {"image": [["example.png"], {"image_upload": True}]},
-    "ImageScale": {
-        "image": ["IMAGE"],
-        "upscale_method": [["nearest-exact", "lanczos"]],
-        "width": ["INT", {"min": 0}],
-        "height": ["INT", {"min": 0}],
-        "crop": [["disabled", "center"]],
-    },
-    "ImageScaleBy": {
-        "image": ["IMAGE"],
-        "upscale_method": [["nearest-exact", "area", "lanczos"]],
-        "scale_by": ["FLOAT", {"default": 1.0, "min": 0.01, "max": 8.0}],
-    },
-    "UpscaleModelLoader": {"model_name": [FILES["model_name"]]},
-    "ImageUpscaleWithModel": {"upscale_model": ["UPSCALE_MODEL"], "image": ["IMAGE"]},
-    "VAEEncode": {"pixels": ["IMAGE"], "vae": ["VAE"]},
-    "VAEDecode": {"samples": ["LATENT"], "vae": ["VAE"]},
-    "RandomNoise": {"noise_seed": _SEED},
-    "KSamplerSelect": {"sampler_name": ["COMBO", {"multiselect": False, "options": ["euler"]}]},
-    "BasicScheduler": {
-        "model": ["MODEL"],
-        "scheduler": ["COMBO", {"multiselect": False, "options": ["simple"]}],
-        "steps": _STEPS,
-        "denoise": _FRACTION,
-    },
-    "BasicGuider": {"model": ["MODEL"], "conditioning": ["CONDITIONING"]},
-    "KSampler": {
-        "model": ["MODEL"],
-        "seed": _SEED,
-        "steps": _STEPS,
-        "cfg": ["FLOAT", {"min": 0.0, "max": 100.0}],
-        "sampler_name": _SAMPLERS,
-        "scheduler": _SCHEDULERS,
-        "positive": ["CONDITIONING"],
-        "negative": ["CONDITIONING"],
-        "latent_image": ["LATENT"],
-        "denoise": _FRACTION,
-    },
-    "SamplerCustomAdvanced": {
-        "noise": ["NOISE"],
-        "guider": ["GUIDER"],
-        "sampler": ["SAMPLER"],
-        "sigmas": ["SIGMAS"],
-        "latent_image": ["LATENT"],
-    },
+    kind: _with_files(told["input"].get("required", {})) for kind, told in _RECORDED.items()
+} | {
     "DiffusersLoader": {"model_path": [FILES["model_path"]]},
+    "LoadAudio": {"audio": [["example.wav"], {"audio_upload": True}]},
+    "SaveAnimatedWEBP": {"images": ["IMAGE"], "filename_prefix": _PREFIX},
+    "SetLatentNoiseMask": {"samples": ["LATENT"], "mask": ["MASK"]},
+    "TextEncodeAceStepAudio1.5": {  # without what only codes of a language model need
+        "clip": ["CLIP"],
+        "tags": ["STRING", {}],
+        "lyrics": ["STRING", {}],
+        "seed": ["INT", {"default": 0, "min": 0, "max": 2**64 - 1}],
+        "duration": ["FLOAT", {"min": 1.0}],
+    },
+    "VHS_VideoCombine": {"images": ["IMAGE"], "filename_prefix": _PREFIX},
     "Sleep": {  # a person's own node: it may load anything, and takes fewer seeds
         "text": ["STRING", {}],
         "seed": ["INT", {"default": 0, "min": 0, "max": 2**53}],
         "steps": ["INT", {"default": 4, "min": 2, "max": 60}],
     },
     "Tint": {"image": ["IMAGE"], "color": ["INT", {"min": 1, "max": 0xFFFFFF}]},
-    "SaveImage": {"images": ["IMAGE"], "filename_prefix": _PREFIX},
-    "PreviewImage": {"images": ["IMAGE"]},
-    # videos
-    "CLIPLoader": {
-        "clip_name": [FILES["clip_name"]],
-        "type": [["wan", "flux2", "qwen_image"]],
-    },
-    "EmptyHunyuanLatentVideo": {**_SIZE, "length": _LENGTH, "batch_size": ["INT", {"min": 1}]},
-    "WanFirstLastFrameToVideo": {
-        "positive": ["CONDITIONING"],
-        "negative": ["CONDITIONING"],
-        "vae": ["VAE"],
-        **_SIZE,
-        "length": _LENGTH,
-        "batch_size": ["INT", {"min": 1}],
-    },
-    "KSamplerAdvanced": {
-        "model": ["MODEL"],
-        "add_noise": [["enable", "disable"]],
-        "noise_seed": _SEED,
-        "steps": _STEPS,
-        "cfg": ["FLOAT", {"min": 0.0, "max": 100.0}],
-        "sampler_name": _SAMPLERS,
-        "scheduler": _SCHEDULERS,
-        "positive": ["CONDITIONING"],
-        "negative": ["CONDITIONING"],
-        "latent_image": ["LATENT"],
-        "start_at_step": ["INT", {"min": 0, "max": 10000}],
-        "end_at_step": ["INT", {"min": 0, "max": 10000}],
-        "return_with_leftover_noise": [["disable", "enable"]],
-    },
-    "CreateVideo": {"images": ["IMAGE"], "fps": ["FLOAT", {"min": 1.0, "max": 120.0}]},
-    "SaveVideo": {
-        "video": ["VIDEO"],
-        "filename_prefix": _PREFIX,
-        "format": ["COMBO", {"options": ["auto", "mp4"]}],
-        "codec": ["COMBO", {"options": ["auto", "h264"]}],
-    },
-    "SaveAnimatedWEBP": {"images": ["IMAGE"], "filename_prefix": _PREFIX},
-    "VHS_VideoCombine": {"images": ["IMAGE"], "filename_prefix": _PREFIX},
-    # sound
-    "TextEncodeAceStepAudio1.5": {
-        "clip": ["CLIP"],
-        "tags": ["STRING", {}],
-        "lyrics": ["STRING", {}],
-        "seed": _SEED,
-        "duration": ["FLOAT", {"min": 1.0}],
-    },
-    "EmptyAceStep1.5LatentAudio": {
-        "seconds": ["FLOAT", {"min": 1.0, "max": 1000.0}],
-        "batch_size": ["INT", {"min": 1}],
-    },
-    "VAEDecodeAudio": {"samples": ["LATENT"], "vae": ["VAE"]},
-    "SaveAudioMP3": {"audio": ["AUDIO"], "filename_prefix": _PREFIX, "quality": [["V0", "128k"]]},
-    "PreviewAudio": {"audio": ["AUDIO"]},
-    "LoadAudio": {"audio": [["example.wav"], {"audio_upload": True}]},
-    # edits
-    "ConditioningZeroOut": {"conditioning": ["CONDITIONING"]},
-    "EmptyFlux2LatentImage": {**_SIZE, "batch_size": ["INT", {"min": 1}]},
-    "ImageScaleToTotalPixels": {
-        "image": ["IMAGE"],
-        "upscale_method": [["nearest-exact", "lanczos"]],
-        "megapixels": ["FLOAT", {"min": 0.01}],
-        "resolution_steps": ["INT", {"min": 1}],
-    },
-    "ReferenceLatent": {"conditioning": ["CONDITIONING"]},
-    "FluxKontextImageScale": {"image": ["IMAGE"]},
-    "TextEncodeQwenImageEditPlus": {"clip": ["CLIP"], "prompt": ["STRING", {}]},
-    "SetLatentNoiseMask": {"samples": ["LATENT"], "mask": ["MASK"]},
 }
 OPTIONAL: dict[str, dict[str, Any]] = {
-    "WanFirstLastFrameToVideo": {"start_image": ["IMAGE"], "end_image": ["IMAGE"]},
-    "CreateVideo": {"audio": ["AUDIO"]},
-    "ReferenceLatent": {"latent": ["LATENT"]},
-    "TextEncodeQwenImageEditPlus": {
-        "vae": ["VAE"],
-        "image1": ["IMAGE"],
-        "image2": ["IMAGE"],
-        "image3": ["IMAGE"],
-    },
+    kind: _with_files(told["input"].get("optional", {})) for kind, told in _RECORDED.items()
 }
-OUTPUTS = {
-    "SaveImage",
-    "PreviewImage",
-    "SaveVideo",
+OUTPUTS = {kind for kind, told in _RECORDED.items() if told.get("output_node")} | {
     "SaveAnimatedWEBP",
     "VHS_VideoCombine",
-    "SaveAudioMP3",
-    "PreviewAudio",
 }
 
 

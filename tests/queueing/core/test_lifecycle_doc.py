@@ -31,13 +31,6 @@ def test_the_diagram_ends_in_the_final_states() -> None:
     assert {JobState(name) for name in DRAWN.findall(PAGE.read_text(encoding="utf-8"))} == FINAL
 
 
-def test_the_page_explains_every_event() -> None:
-    """An event would exist that the page never explains."""
-    text = PAGE.read_text(encoding="utf-8")
-    for event in JobEvent:
-        assert f"| `{event.name}` |" in text
-
-
 def test_the_states_of_the_api_are_those_of_jobs() -> None:
     """A program would ask for jobs of a state that none is ever in."""
     named = {state.value for state in JobState}

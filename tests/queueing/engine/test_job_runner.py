@@ -141,19 +141,6 @@ async def test_a_server_that_falls_silent_is_given_up(timeouts: Timeouts, longes
 
 
 @in_virtual_time
-async def test_signs_of_progress_keep_a_long_job_alive() -> None:
-    """Every job longer than the idle limit would be killed however well it goes."""
-    installation = one_model(timeouts=Timeouts(first_s=30.0, idle_s=20.0, total_s=None))
-    server = installation.servers["comfy"]
-    server.service_s = 300.0
-    server.progress_every_s = 15.0
-    async with installation.queue() as queue:
-        job = await installation.ask(queue, "flux", "cat")
-        done = await ended(queue, job)
-        assert (done.state, done.attempt) == (JobState.COMPLETED, 1)
-
-
-@in_virtual_time
 async def test_a_model_somebody_else_unloaded_is_loaded_again_and_the_job_keeps_its_attempt() -> (
     None
 ):

@@ -44,17 +44,6 @@ def one_after_another(errors: Sequence[Exception | None]) -> Callable[[], Except
 
 
 @in_virtual_time
-async def test_all_who_wait_share_one_load() -> None:
-    """Each waiting job would load a copy of its own."""
-    installation = flux_or_sdxl()
-    async with installation.queue() as queue:
-        jobs = [await installation.ask(queue, "flux", str(n)) for n in range(5)]
-        for job in jobs:
-            await ended(queue, job)
-        assert len(installation.servers["comfy"].loads) == 1
-
-
-@in_virtual_time
 async def test_a_load_waits_until_the_memory_is_really_free() -> None:
     """A load would begin while the last model's memory is still taken, and crash."""
     installation = flux_or_sdxl()

@@ -111,22 +111,6 @@ async def test_an_idle_queue_rests() -> None:
 
 
 @in_virtual_time
-async def test_a_burst_starts_as_far_as_there_are_slots_in_one_moment() -> None:
-    """Slots would stand empty while jobs of their model wait."""
-    models = [replace(image_model("llm"), parallel=20)]
-    installation = Installation.of(models, [host("gpu", "comfy")])
-    async with installation.queue() as queue:
-        await ended(queue, await installation.ask(queue, "llm", "warm"))
-        jobs = [await installation.ask(queue, "llm", str(n)) for n in range(20)]
-        for job in jobs:
-            await ended(queue, job)
-    moments = [
-        moment for moment, _, prompt in installation.servers["comfy"].starts if prompt != "warm"
-    ]
-    assert max(moments) - min(moments) < 0.1
-
-
-@in_virtual_time
 async def test_what_the_router_did_itself_asks_for_no_second_look(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -205,20 +189,6 @@ async def test_an_old_answer_of_the_store_starts_nothing_twice(
     assert not installation.violations
     assert len(server.starts) == 12
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
-
-
-@in_virtual_time
-async def test_a_ready_model_does_not_wait_for_another_ones_load() -> None:
-    """One person's cold model would make everyone wait."""
-    installation = one_gpu(image_model("warm"), image_model("cold"))
-    async with installation.queue() as queue:
-        await ended(queue, await installation.ask(queue, "warm", "a"))
-        installation.servers["comfy"].load_s = 90.0
-        cold = await installation.ask(queue, "cold", "b")
-        await asyncio.sleep(1)
-        warm = await installation.ask(queue, "warm", "c")
-        assert (await ended(queue, warm, within_s=10)).state is JobState.COMPLETED
-        assert (await ended(queue, cold)).state is JobState.COMPLETED
 
 
 @in_virtual_time

@@ -68,20 +68,6 @@ async def running(queue: JobQueue, job: Job) -> None:
 
 
 @in_virtual_time
-async def test_a_new_model_and_its_server_are_used_at_once() -> None:
-    """A new machine would need a restart."""
-    old = installation(FLUX)
-    async with old.queue() as queue:
-        with pytest.raises(UnknownModel):
-            await submit(queue, old, "wan")
-        wan = image_model("wan", "two")
-        change(old, queue, [FLUX, wan], [host("gpu", "one"), host("attic", "two")])
-        done = await ended(queue, await submit(queue, old, "wan"))
-        assert (done.state, done.backend) == (JobState.COMPLETED, "two")
-        assert [each.name for each in queue.status.snapshot().hosts] == ["gpu", "attic"]
-
-
-@in_virtual_time
 async def test_a_job_runs_to_its_end_on_a_server_that_is_gone() -> None:
     """An hour of work would be lost because another line of the file was edited."""
     old = installation(FLUX, hosts=[host("gpu", "one"), host("attic", "two")])

@@ -71,6 +71,21 @@ async def roles_of(
         yield made
 
 
+async def take(roles: PostgresLeases) -> Lease:
+    """Take a role that is free."""
+    lease = await roles.take("queue", address="")
+    assert lease is not None
+    return lease
+
+
+async def take_soon(roles: PostgresLeases) -> Lease:
+    """Take a role as soon as it is free."""
+    async with asyncio.timeout(60):
+        while (lease := await roles.take("queue", address="")) is None:
+            await roles.freed(0.05)
+    return lease
+
+
 async def opened(url: str, lease: Lease) -> Database:
     return await open_database(url, lease=lease)
 
@@ -84,12 +99,10 @@ def clean(postgres_url: str, postgres: PostgresServer) -> str:
 async def test_nothing_is_written_under_an_old_epoch(clean: str) -> None:
     """A frozen scheduler that thaws would start jobs that another has finished."""
     async with roles_of(clean, "ada", "eve") as (ada, eve):
-        first = await ada.take("queue", address="")
-        assert first is not None
+        first = await take(ada)
         old = await opened(clean, first)
         await ada.free(first)
-        second = await eve.take("queue", address="")
-        assert second is not None
+        second = await take(eve)
         new = await opened(clean, second)
         many = [old.write(write) for _ in range(5)]
         assert all(
@@ -107,13 +120,11 @@ async def test_numbers_and_keys_that_another_gave_are_no_failure_of_the_database
 ) -> None:
     """A thawed scheduler counts on from what it knew: its numbers and keys are taken by now."""
     async with roles_of(clean, "ada", "eve") as (ada, eve):
-        first = await ada.take("queue", address="")
-        assert first is not None
+        first = await take(ada)
         old = JobStore(await opened(clean, first))
         before = await add(old)
         await ada.free(first)
-        second = await eve.take("queue", address="")
-        assert second is not None
+        second = await take(eve)
         store = JobStore(await opened(clean, second))
         asked = [new() for _ in range(3)]
         accepted = [await add(store, each) for each in asked]
@@ -134,8 +145,7 @@ async def test_numbers_and_keys_that_another_gave_are_no_failure_of_the_database
 async def test_a_post_is_not_taken_between_the_fence_and_the_commit(clean: str) -> None:
     """A change would become durable after the next holder has read what it goes on from."""
     async with roles_of(clean, "ada", "eve") as (ada, eve):
-        first = await ada.take("queue", address="")
-        assert first is not None
+        first = await take(ada)
         database = await opened(clean, first)
         end_leases(clean)
         inside, looked = asyncio.Event(), threading.Event()
@@ -163,8 +173,7 @@ async def test_a_holder_frozen_within_a_transaction_keeps_the_next_one_out_no_lo
 ) -> None:
     """Its session holds the role's row: the queue would stand still for half a minute."""
     async with roles_of(clean, "ada", "eve", lease_s=61.0) as (ada, eve):
-        first = await ada.take("queue", address="")
-        assert first is not None
+        first = await take(ada)
         database = await opened(clean, first)
         end_leases(clean)
         inside, thawed = asyncio.Event(), threading.Event()
@@ -182,9 +191,7 @@ async def test_a_holder_frozen_within_a_transaction_keeps_the_next_one_out_no_lo
         writing = asyncio.ensure_future(database.write(frozen))
         await inside.wait()
         assert settings == ["61s"]
-        async with asyncio.timeout(60):
-            while await eve.take("queue", address="") is None:
-                await eve.freed(0.05)
+        await take_soon(eve)
         thawed.set()
         with pytest.raises(Fenced):
             await writing
@@ -205,9 +212,7 @@ async def test_a_holder_frozen_between_statements_sent_together_keeps_no_one_out
         ):
             frozen.execute("BEGIN")
             assert frozen.execute("SELECT 1 FROM roles FOR UPDATE").fetchone() is not None
-            async with asyncio.timeout(60):
-                while (second := await eve.take("queue", address="")) is None:
-                    await eve.freed(0.05)
+            second = await take_soon(eve)
             await eve.free(second)
             frozen.execute("COMMIT").fetchone()
             pytest.fail("its session goes on")
@@ -219,9 +224,7 @@ async def test_a_post_whose_holders_session_ends_is_free_at_once(clean: str) -> 
         assert await ada.take("queue", address="") is not None
         assert await eve.take("queue", address="") is None
         await ada.aclose()
-        async with asyncio.timeout(60):
-            while (second := await eve.take("queue", address="")) is None:
-                await eve.freed(0.02)
+        second = await take_soon(eve)
         assert second.epoch == 2
         assert (await eve.holders())[0].left_s > LONG_S / 2
 
@@ -267,8 +270,7 @@ def break_off(url: str, roles: PostgresLeases) -> None:
 async def test_a_post_is_left_for_a_moment_to_a_holder_whose_session_broke(clean: str) -> None:
     """It lives and listens still: two would, until it notices."""
     async with roles_of(clean, "ada", "eve") as (ada, eve):
-        first = await ada.take("queue", address="")
-        assert first is not None
+        first = await take(ada)
         assert ada.intact(first)
         break_off(clean, ada)
         assert await eve.take("queue", address="") is None
@@ -291,28 +293,22 @@ async def test_a_post_given_up_while_the_server_is_away_is_free_when_it_is_back(
         raise psycopg.OperationalError("connection refused")
 
     async with roles_of(clean, "ada", "eve") as (ada, eve):
-        first = await ada.take("queue", address="")
-        assert first is not None
+        first = await take(ada)
         break_off(clean, ada)
         with monkeypatch.context() as patched:
             patched.setattr(ada, "_begin", away)
             with pytest.raises(StoreError):
                 await ada.free(first)
         await ada.holders()  # over a new session
-        async with asyncio.timeout(60):
-            while await eve.take("queue", address="") is None:
-                await eve.freed(0.1)
+        await take_soon(eve)
 
 
 async def test_a_new_session_proves_nothing_about_a_post_until_it_is_renewed(clean: str) -> None:
     """A holder would take another's role for its own because its old lock is free."""
     async with roles_of(clean, "ada", "eve") as (ada, eve):
-        first = await ada.take("queue", address="")
-        assert first is not None
+        first = await take(ada)
         break_off(clean, ada)
-        async with asyncio.timeout(60):
-            while await eve.take("queue", address="") is None:
-                await eve.freed(0.1)
+        await take_soon(eve)
         await ada.holders()  # over a new session
         assert not ada.intact(first)
         assert not await ada.renew(first)
@@ -326,8 +322,7 @@ async def test_a_thawed_holder_does_not_rob_its_successor(
     async with roles_of(clean, "ada", "eve", "eve") as (ada, eve, successor):
         assert await ada.take("queue", address="") is not None
         end_leases(clean)
-        second = await successor.take("queue", address="")
-        assert second is not None
+        second = await take(successor)
         for _ in range(5):
             assert await ada.take("queue", address="") is None
             assert await eve.take("queue", address="") is None
@@ -337,21 +332,18 @@ async def test_a_thawed_holder_does_not_rob_its_successor(
 async def test_a_free_post_is_heard_of(clean: str) -> None:
     """A stand-by would look for it ten times a second."""
     async with roles_of(clean, "ada", "eve") as (ada, eve):
-        first = await ada.take("queue", address="")
-        assert first is not None
+        first = await take(ada)
         waiting = asyncio.ensure_future(eve.freed(LONG_S))
         while not waiting.done():  # until its session listens
             await ada.free(first)
             await ada.freed(0.2)
-            first = await ada.take("queue", address="")
-            assert first is not None
+            first = await take(ada)
 
 
 async def test_posts_come_back_with_the_server(clean: str, postgres: PostgresServer) -> None:
     """A restart of the server would end the cluster."""
     async with roles_of(clean, "ada") as (ada,):
-        first = await ada.take("queue", address="")
-        assert first is not None
+        first = await take(ada)
         postgres.stop("immediate")
         postgres.start()
         assert await ada.renew(first)
@@ -436,8 +428,7 @@ async def test_all_who_wait_are_told_of_a_free_post(postgres_url: str) -> None:
     async with roles_of(postgres_url, "ada", "eve") as (ada, eve), asyncio.timeout(60):
         waiting = [asyncio.create_task(eve.freed(LONG_S)) for _ in range(3)]
         while not all(each.done() for each in waiting):  # eve may not hear at once
-            lease = await ada.take("queue", address="")
-            assert lease is not None
+            lease = await take(ada)
             await ada.free(lease)
 
 
@@ -457,11 +448,9 @@ async def test_a_database_that_has_gone_back_fences_its_holder_and_is_reported(
     """A stand-by without the last commits would have a leader that it knows nothing of."""
     async with roles_of(clean, "ada", "eve") as (ada, eve):
         for _ in range(3):
-            lease = await ada.take("queue", address="")
-            assert lease is not None
+            lease = await take(ada)
             await ada.free(lease)
-        lease = await ada.take("queue", address="")
-        assert lease is not None
+        lease = await take(ada)
         assert await eve.take("queue", address="") is None
         database = await opened(clean, lease)
         await database.write(write)
@@ -490,8 +479,7 @@ async def test_a_post_whose_taking_failed_is_no_sign_of_a_database_that_went_bac
                     await ada.take("queue", address="")
         finally:
             postgres.sql("DROP FUNCTION fail CASCADE", database=database)
-        lease = await eve.take("queue", address="")
-        assert lease is not None
+        lease = await take(eve)
         assert eve.intact(lease)  # the lock of its epoch is not kept by the one that failed
     assert not [line for line in caplog.messages if "gone back in time" in line]
 
@@ -501,14 +489,11 @@ async def test_an_epoch_that_comes_twice_is_its_second_holders_alone(
 ) -> None:
     """After the database has gone back, a frozen leader and its successor have one number."""
     async with roles_of(clean, "ada", "eve") as (ada, eve):
-        first = await ada.take("queue", address="")
-        assert first is not None
+        first = await take(ada)
         old = await opened(clean, first)
         set_back = "UPDATE roles SET epoch = 0, holder = '', until = 0 WHERE name = 'queue'"
         postgres.sql(set_back, database=clean.rpartition("/")[2])
-        async with asyncio.timeout(60):
-            while (second := await eve.take("queue", address="")) is None:
-                await eve.freed(0.05)
+        second = await take_soon(eve)
         assert (second.epoch, second.secret != first.secret) == (first.epoch, True)
         with pytest.raises(Fenced):
             await old.write(write)
@@ -533,8 +518,7 @@ async def test_a_process_whose_clock_is_wrong_holds_no_post(
         assert await roles.take("queue", address="") is None
     assert "864000 s ahead of the database server's" in caplog.text
     off[0] = 30.0
-    lease = await roles.take("queue", address="")
-    assert lease is not None
+    lease = await take(roles)
     assert await roles.renew(lease)
     off[0] = 3600.0
     assert not await roles.renew(lease)
@@ -559,11 +543,9 @@ async def test_no_number_is_given_out_twice_by_a_database_that_has_gone_back(
     """Somebody would be sent the result of another person, who has the same number."""
     name = clean.rpartition("/")[2]
     async with roles_of(clean, "ada", "eve") as (ada, eve):
-        before = await ada.take("queue", address="")
-        assert before is not None
+        before = await take(ada)
         await ada.free(before)
-        first = await ada.take("queue", address="")
-        assert first is not None
+        first = await take(ada)
         database = await opened(clean, first)
         store = JobStore(database)
         used = [(await add(store)).id for _ in range(6)]
@@ -575,8 +557,7 @@ async def test_no_number_is_given_out_twice_by_a_database_that_has_gone_back(
         if epoch_lost:
             postgres.sql("UPDATE roles SET epoch = 1, holder = '', until = 0", database=name)
         await ada.free(first, in_order=False)
-        second = await eve.take("queue", address="")
-        assert second is not None
+        second = await take(eve)
         successor = JobStore(other := await opened(clean, second))
         assert (await add(successor)).id > max(used)
         for each in (database, other):
@@ -587,8 +568,7 @@ async def test_numbers_go_on_after_a_holder_that_stopped_in_order(clean: str) ->
     """Each restart would skip a thousand numbers that people read."""
     async with roles_of(clean, "ada", "eve") as (ada, eve):
         for number, roles in enumerate((ada, eve, ada), start=1):
-            lease = await roles.take("queue", address="")
-            assert lease is not None
+            lease = await take(roles)
             database = await opened(clean, lease)
             assert (await add(JobStore(database))).id == number
             await database.aclose()
@@ -600,8 +580,7 @@ async def test_a_holder_that_writes_nothing_notices_that_the_database_has_gone_b
 ) -> None:
     """Jobs that it takes for ended would be open in the database, and wait for a restart."""
     async with roles_of(clean, "ada") as (ada,):
-        lease = await ada.take("queue", address="")
-        assert lease is not None
+        lease = await take(ada)
         database = await opened(clean, lease)
         for _ in range(3):
             await database.write(write)
@@ -625,8 +604,7 @@ async def test_a_promoted_replica_without_the_last_commits_fences_the_living_lea
         url = primary.url(primary.database())
         async with roles_of(url, "ada", "eve") as (ada, eve):
             await (await open_database(url, shared=True)).aclose()  # makes the tables
-            first = await ada.take("queue", address="")
-            assert first is not None
+            first = await take(ada)
             database = await opened(url, first)
             store = JobStore(database)
             kept = [await add(store) for _ in range(2)]
@@ -641,8 +619,7 @@ async def test_a_promoted_replica_without_the_last_commits_fences_the_living_lea
                     await add(store)
                 assert await ada.renew(first)  # its term is known there
                 await ada.free(first, in_order=False)
-                second = await eve.take("queue", address="")
-                assert second is not None
+                second = await take(eve)
                 successor = JobStore(other := await opened(url, second))
                 assert [job.id for job in await successor.open_jobs()] == [job.id for job in kept]
                 assert (await add(successor)).id > max(job.id for job in lost)

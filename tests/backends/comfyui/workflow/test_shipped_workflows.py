@@ -52,6 +52,7 @@ def test_a_template_that_draws_takes_seeds_and_loras(subtests: pytest.Subtests) 
         with subtests.test(path.name):
             template = shipped(path)
             if Capability.UPSCALE in template.abilities:
+                assert template.options == frozenset()
                 continue
             assert {"seed", "lora"} <= template.options
             graph = asked(template, lora=(LoraWeight(name="ink.safetensors"),), seed=3)

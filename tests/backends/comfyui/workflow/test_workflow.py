@@ -18,7 +18,6 @@ from backends.comfyui.workflow.template import Template, blame, prepare
 from queueing.core.errors import BadModel, Rejected
 from queueing.core.requests import SEED_MAX, Capability, LoraWeight, TextToImage
 from queueing.core.specs import ModelSpec
-from tests.fakes.servers.comfyui_nodes import judge
 from tests.told import words
 
 TEMPLATE: dict[str, Any] = {
@@ -65,40 +64,6 @@ def upscaling(name: str) -> Template:
 
 
 DRAWING = [*shipped("sdxl"), *shipped("flux"), *shipped("flux-schnell")]
-UPSCALING = [upscaling("upscale"), upscaling("upscale-model")]
-
-
-@pytest.mark.parametrize("template", DRAWING, ids=lambda found: found.name)
-def test_shipped_templates_are_sound_on_the_server(template: Template) -> None:
-    """A template that Usher brings along would be refused by the server."""
-    files = {"image": "usher/a.png"} if "image" in template.placeholders else {}
-    request = TextToImage(prompt="a cat", width=1000, height=700, seed=SEED_MAX, count=2)
-    everything = request.model_copy(
-        update={"lora": (LoraWeight(name="sub/ink.safetensors"),), "steps": 3}
-    )
-    for graph in (
-        fill(template, request, prefix="usher/1", files=files),
-        fill(template, everything, prefix="usher/1", files=files),
-        warm_up(template, seed=1, files=files, limits={}),
-    ):
-        verdict = judge(json.loads(json.dumps(as_json(graph))), {"usher/a.png"})
-        assert verdict.refusal is None
-        assert verdict.node_errors == {}
-
-
-@pytest.mark.parametrize("template", UPSCALING, ids=lambda found: found.name)
-def test_shipped_templates_enlarge_an_image_on_the_server(template: Template) -> None:
-    """The button that makes an image larger would end in a refusal."""
-    request = TextToImage(prompt="what it shows", seed=7, upscale=True)
-    for graph in (
-        fill(template, request, prefix="usher/1", files={"image": "usher/a.png"}),
-        warm_up(template, seed=1, files={"image": "usher/a.png"}, limits={}),
-    ):
-        verdict = judge(json.loads(json.dumps(as_json(graph))), {"usher/a.png"})
-        assert verdict.refusal is None
-        assert verdict.node_errors == {}
-    assert Capability.UPSCALE in template.abilities
-    assert template.options == frozenset()
 
 
 def test_shipped_templates_honour_what_people_can_ask() -> None:

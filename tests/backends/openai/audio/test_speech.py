@@ -1,6 +1,5 @@
 """Speech from each kind of server: what is sent, what comes back, and what is not believed."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -442,19 +441,6 @@ async def test_a_voice_that_only_the_server_knows_to_be_wrong_is_told() -> None:
         with pytest.raises(Rejected) as caught:
             await spoken(backend, mouth(server), voice="af_hart")
         assert what(caught) is ProblemKind.NO_VOICE
-
-
-async def test_cancelling_closes_the_connection() -> None:
-    """A server would go on reading for a person who left."""
-    async with speech("speaches") as server, connected(server) as backend:
-        server.hold.clear()
-        run = asyncio.create_task(spoken(backend, mouth(server), "A sentence. " * 1000))
-        await server.until_running(1)
-        run.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await run
-        await server.until_idle()
-        assert len(server.calls) == 1
 
 
 async def test_a_sound_without_end_is_not_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -178,15 +178,6 @@ def test_a_model_of_unknown_size_takes_what_can_become_free(fleet: Fleet) -> Non
     assert fleet.memory.vram_mb(unknown) == GPU.usable_mb
 
 
-def test_failed_loads_in_a_row_pause_ever_longer(fleet: Fleet, clock: HandClock) -> None:
-    """A broken model would be loaded in a tight loop."""
-    pauses = []
-    for count in (1, 2, 3):
-        assert fleet.load_failures.failed("flux") == count
-        pauses.append(fleet.load_failures.of("flux").until - clock.moment)
-    assert pauses == sorted(set(pauses))
-
-
 def test_a_copy_that_lasts_ends_the_row_of_failures(fleet: Fleet, clock: HandClock) -> None:
     """One failure a month would add up to jobs that fail at once."""
     fleet.load_failures.failed("flux")

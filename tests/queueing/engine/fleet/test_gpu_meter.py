@@ -96,18 +96,6 @@ async def test_a_completed_job_is_counted_and_one_that_failed_is_not() -> None:
 
 
 @in_virtual_time
-async def test_two_people_at_once_share_the_gpu() -> None:
-    """Both would pay for ten seconds of which each had five."""
-    installation = two_at_once()
-    async with installation.queue() as queue:
-        jobs = [await installation.ask(queue, "flux", who, owner=who) for who in ("ada", "bob")]
-        for job in jobs:
-            await ended(queue, job)
-        used = await queue.jobs.gpu_used(0.0)
-    assert used == {"ada": pytest.approx(5.0, abs=0.5), "bob": pytest.approx(5.0, abs=0.5)}
-
-
-@in_virtual_time
 async def test_a_cancelled_job_counts_what_it_used() -> None:
     """Cancelling a video at the last moment would be a way round the limit."""
     installation = two_at_once(service_s=60.0)

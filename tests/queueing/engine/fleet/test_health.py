@@ -176,22 +176,6 @@ async def test_a_server_that_accepts_work_and_never_runs_it_is_taken_out() -> No
         assert [backend.up for backend in queue.status.snapshot().backends] == [True, True]
 
 
-@in_virtual_time
-async def test_a_wedged_server_is_tried_again_after_growing_pauses() -> None:
-    """A server taken out by mistake would never come back without a restart."""
-    installation = one_model(timeouts=Timeouts(first_s=30.0))
-    server = installation.servers["comfy"]
-    server.wedged = True
-    async with installation.queue() as queue:
-        job = await installation.ask(queue, "flux", "a")
-        await until(lambda: len(server.starts) == 2)
-        (first_at, _, _), (second_at, _, _) = server.starts
-        assert second_at - first_at >= 30.0 + 59.0
-        server.wedged = False
-        done = await ended(queue, job)
-        assert (done.state, done.attempt) == (JobState.COMPLETED, 3)
-
-
 @pytest.mark.parametrize("wedges", [1, 4])
 @in_virtual_time
 async def test_a_restart_between_two_looks_ends_the_pause_of_a_wedged_server(wedges: int) -> None:
