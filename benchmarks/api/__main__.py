@@ -37,7 +37,7 @@ import aiohttp
 from benchmarks.api.client import Client
 from benchmarks.figures import medians, show
 from benchmarks.processes import cpu_s, process, usher
-from tests.fakes.programs.postgres_server import free_port
+from tests.fakes.ports import free_port
 
 STREAMS = (1, 8, 64)
 ROUNDS = 3

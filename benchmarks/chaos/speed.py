@@ -32,7 +32,8 @@ import psycopg
 from benchmarks.figures import medians, percentiles
 from benchmarks.postgres import new_database
 from benchmarks.processes import cpu_s, usher
-from tests.fakes.programs.postgres_server import NOT_INSTALLED, binaries, free_port, running_server
+from tests.fakes.ports import free_port
+from tests.fakes.programs.postgres_server import NOT_INSTALLED, binaries, running_server
 
 SETTINGS = (
     "fsync=on",

@@ -9,7 +9,6 @@ import json
 import os
 import re
 import signal
-import socket
 from asyncio.subprocess import DEVNULL, Process
 from collections import Counter
 from collections.abc import Sequence
@@ -23,6 +22,7 @@ import aiohttp
 from tests.chaos.people.chats import Seen, Words
 from tests.chaos.people.wire import Wire
 from tests.chaos.verdict import Queue, Row, Verdict
+from tests.fakes.ports import free_port
 
 if TYPE_CHECKING:
     from tests.chaos.installations import Server
@@ -31,14 +31,6 @@ SEEDS = 1_000_000  # the seed of request 7 is so many and 7
 UP_WITHIN_S = 180.0
 _SEED = re.compile(rf"\bseed ({SEEDS // 1_000_000}\d{{6}})\b")
 _FACTS = re.compile(r"· (\d+ (s|min|h)|under 1 s)")
-
-
-def free_port() -> int:
-    """Return a port no one listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class Program:

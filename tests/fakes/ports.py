@@ -25,6 +25,13 @@ def port_of(owner: object) -> int:
     return port
 
 
+def free_port() -> int:
+    """Return a loopback port that is free now, for a program of another process."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 def is_kept(found: socket.socket) -> bool:
     """Return whether a socket keeps a port for its owner, and is closed with it."""
     return found in _kept

@@ -23,7 +23,7 @@ from queueing.core.requests import Capability, File, LoraWeight, Progress, TextT
 from queueing.core.specs import BackendSpec, ModelSpec
 from tests.contracts.backend.backend_harness import until
 from tests.contracts.backend.harness_comfyui import first_checkpoint, model
-from tests.fakes.servers.real_server import free_port
+from tests.fakes.ports import free_port
 
 PYTHON = os.environ.get("USHER_COMFYUI_PYTHON", "")
 FOLDER = os.environ.get("USHER_COMFYUI_FOLDER", "")

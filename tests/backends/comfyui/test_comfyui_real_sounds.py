@@ -13,7 +13,7 @@ from queueing.core.specs import ModelSpec
 from tests.backends.comfyui.drawing import ignore
 from tests.backends.comfyui.test_comfyui_real import connect, pytestmark, served
 from tests.backends.comfyui.workflow.graphs import Nodes, node
-from tests.fakes.servers.real_server import free_port
+from tests.fakes.ports import free_port
 
 __all__ = ["pytestmark"]
 

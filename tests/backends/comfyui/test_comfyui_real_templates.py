@@ -16,7 +16,7 @@ from backends.comfyui.workflow.graph.nodes import as_json
 from tests.backends.comfyui.test_comfyui_real import pytestmark, served
 from tests.backends.comfyui.workflow.described import SHIPPED, faults, recorded, trimmed, write
 from tests.backends.comfyui.workflow.shipped import asked, everything_asked, files, shipped
-from tests.fakes.servers.real_server import free_port
+from tests.fakes.ports import free_port
 
 __all__ = ["pytestmark"]
 

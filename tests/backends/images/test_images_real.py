@@ -18,7 +18,8 @@ from backends.images.backend import Images
 from queueing.core.errors import Rejected, Unavailable
 from queueing.core.specs import BackendSpec
 from tests.backends.images.test_images import mask, model, output, photo, side, work
-from tests.fakes.servers.real_server import free_port, kill
+from tests.fakes.ports import free_port
+from tests.fakes.servers.real_server import kill
 
 if TYPE_CHECKING:
     from queueing.core.requests import Progress

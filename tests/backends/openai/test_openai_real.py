@@ -19,7 +19,8 @@ from backends.openai.backend import OpenAI
 from queueing.core.errors import BackendError, NotLoaded, OutOfMemory, Unavailable
 from queueing.core.specs import BackendSpec
 from tests.backends.openai.asking import answer, model, work
-from tests.fakes.servers.real_server import free_port, kill, running
+from tests.fakes.ports import free_port
+from tests.fakes.servers.real_server import kill, running
 
 if TYPE_CHECKING:
     from queueing.core.requests import Progress

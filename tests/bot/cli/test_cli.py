@@ -18,7 +18,7 @@ from bot.cli import main as cli
 from bot.config.loader import load
 from bot.version import version
 from queueing.core.errors import StoreError
-from tests.fakes.programs.postgres_server import free_port
+from tests.fakes.ports import free_port
 
 ROOT = Path(__file__).parents[3]
 CONFIG = """\

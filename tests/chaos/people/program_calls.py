@@ -218,13 +218,21 @@ class WholeCall(ProgramCall):
         """Return what an answer gives."""
         return Given(text=answer["choices"][0]["message"]["content"])
 
+    def sent(self) -> dict[str, Any]:
+        """Return the body as `aiohttp` is given it."""
+        return {"json": self.body()}
+
+    async def received(self, response: aiohttp.ClientResponse) -> Any:
+        """Return an answer as `read` takes it."""
+        return await response.json()
+
     async def once(self) -> Given | None:
         async with self.session.post(
-            f"{self.url}/{self.path}", json=self.body(), headers=self._headers
+            f"{self.url}/{self.path}", headers=self._headers, **self.sent()
         ) as response:
             if await self._refused(response):
                 return None
-            answer = await response.json()
+            answer = await self.received(response)
         if "error" in answer:  # after white space: the status was sent before
             if answer["error"]["code"] != STOPPING:
                 raise Refusal("{code} {message}".format_map(answer["error"]))

@@ -6,7 +6,7 @@ import aiohttp
 
 from backends.common.file_types import is_video, mime_of
 from backends.demo.audio import played, spoken
-from tests.chaos.people.program_calls import STOPPING, Given, ProgramCall, Refusal
+from tests.chaos.people.program_calls import Given, WholeCall
 from tests.chaos.people.program_jobs import NativeJob
 from tests.chaos.servers import answer_words
 
@@ -42,44 +42,40 @@ class VideoJob(NativeJob):
         return known(self.wish.number)
 
 
-class SpokenCall(ProgramCall):
+class SpokenCall(WholeCall):
     """A text read aloud by OpenAI's path; the sound is known by its text."""
 
-    async def once(self) -> Given | None:
-        text = self.wish.prompt
-        body = {"model": self.wish.model, "input": text, "response_format": "wav"}
-        async with self.session.post(
-            f"{self.url}/audio/speech", json=body, headers=self._headers
-        ) as response:
-            if await self._refused(response):
-                return None
-            sound = await response.read()
-        if sound != spoken(text):
+    path = "audio/speech"
+
+    def body(self) -> dict[str, Any]:
+        return {"model": self.wish.model, "input": self.wish.prompt, "response_format": "wav"}
+
+    async def received(self, response: aiohttp.ClientResponse) -> Any:
+        return {"sound": await response.read()}
+
+    def read(self, answer: Any) -> Given:
+        if answer["sound"] != spoken(self.wish.prompt):
             self.faults.append(f"call {self.wish.number} got the sound of something else")
         return known(self.wish.number)
 
 
-class WrittenCall(ProgramCall):
+class WrittenCall(WholeCall):
     """A recording written down by OpenAI's path; the text says how long the recording was."""
 
-    async def once(self) -> Given | None:
-        seconds = 0.5 + self.wish.number % 40 / 10
+    path = "audio/transcriptions"
+
+    @property
+    def _seconds(self) -> float:
+        return 0.5 + self.wish.number % 40 / 10
+
+    def sent(self) -> dict[str, Any]:
         form = aiohttp.FormData()
         form.add_field("model", self.wish.model)
         form.add_field("prompt", self.wish.prompt)
-        form.add_field("file", played("x", 1, seconds), filename="voice.wav")
-        async with self.session.post(
-            f"{self.url}/audio/transcriptions", data=form, headers=self._headers
-        ) as response:
-            if await self._refused(response):
-                return None
-            answer = await response.json()
-        if "error" in answer:  # after white space: the status was sent before
-            if answer["error"]["code"] != STOPPING:
-                raise Refusal("{code} {message}".format_map(answer["error"]))
-            await self._pause()
-            return None
-        text = answer["text"]
-        if f"{seconds:.1f} seconds" not in text:
-            self.faults.append(f"call {self.wish.number} was told of another recording: {text}")
+        form.add_field("file", played("x", 1, self._seconds), filename="voice.wav")
+        return {"data": form}
+
+    def read(self, answer: Any) -> Given:
+        if f"{self._seconds:.1f} seconds" not in answer["text"]:
+            self.faults.append(f"call {self.wish.number} was told of another recording: {answer}")
         return known(self.wish.number)

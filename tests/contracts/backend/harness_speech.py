@@ -20,7 +20,8 @@ from queueing.core.ports import Backend
 from queueing.core.requests import Capability, File, SpeechToText, TextToSpeech
 from queueing.core.specs import BackendSpec, ModelSpec
 from tests.contracts.backend.backend_harness import FORM, Harness, Opens, Server, until
-from tests.fakes.servers.real_server import free_port, kill, running
+from tests.fakes.ports import free_port
+from tests.fakes.servers.real_server import kill, running
 from tests.fakes.servers.speech import HEARING, SPEAKING, FakeSpeech, speech
 from tests.fakes.servers.speech_script import wav
 

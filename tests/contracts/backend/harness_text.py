@@ -6,16 +6,16 @@ own whether they are busy.
 """
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 
 from backends.common.http import Http
 from backends.registry import connect
-from queueing.core.requests import Capability, Chat, ChatMessage, Embed
+from queueing.core.requests import Capability, Chat, ChatMessage, Embed, Request
 from queueing.core.specs import BackendSpec, ModelSpec
 from tests.contracts.backend.backend_harness import CONTROL, FORM, Harness, Opens, Server
-from tests.fakes.llm.llm import KINDS, Model, serving
+from tests.fakes.llm.llm import KINDS, FakeLlm, Model, serving
 
 URL = os.environ.get("USHER_OPENAI_URL", "")
 
@@ -42,48 +42,42 @@ def embedder(name: str = "alpha") -> ModelSpec:
 async def _fake_embedder(kind: str) -> AsyncIterator[Harness]:
     async with serving(kind, [Model("alpha", chats=False, embeds=True)]) as server:
         server.pace_s = 0.002
-        name = "lmstudio" if kind.startswith("lmstudio") else "openai"
-        backend = connect(BackendSpec(name="b", kind=name, url=server.url))
-
-        async def busy() -> bool:
-            return server.running > 0
-
-        await backend.load(embedder())
-        yield Harness(
-            backend=backend,
-            model=embedder(),
-            quick=Embed(inputs=("a cat", "a dog", "a bird")),
-            long=Embed(inputs=tuple(f"sentence {n}" for n in range(20_000))),
-            busy=busy,
-            absent=embedder("gamma"),
-            unusable=writer(max_tokens=-1),
-            die=server.stop,
-        )
-        await backend.aclose()
+        quick = Embed(inputs=("a cat", "a dog", "a bird"))
+        long = Embed(inputs=tuple(f"sentence {n}" for n in range(20_000)))
+        async with _opened(kind, server, embedder, quick, long) as harness:
+            yield harness
 
 
 @asynccontextmanager
 async def _fake(kind: str) -> AsyncIterator[Harness]:
     async with serving(kind) as server:
         server.words, server.pace_s = ["word"] * 5000, 0.004
-        name = "lmstudio" if kind.startswith("lmstudio") else "openai"
-        backend = connect(BackendSpec(name="b", kind=name, url=server.url))
+        async with _opened(kind, server, writer, ask(3), ask()) as harness:
+            yield harness
 
-        async def busy() -> bool:
-            return server.running > 0
 
-        await backend.load(writer())
-        yield Harness(
-            backend=backend,
-            model=writer(),
-            quick=ask(3),
-            long=ask(),
-            busy=busy,
-            absent=writer("gamma"),
-            unusable=writer(max_tokens=-1),
-            die=server.stop,
-        )
-        await backend.aclose()
+@asynccontextmanager
+async def _opened(
+    kind: str, server: FakeLlm, named: Callable[[str], ModelSpec], quick: Request, long: Request
+) -> AsyncIterator[Harness]:
+    name = "lmstudio" if kind.startswith("lmstudio") else "openai"
+    backend = connect(BackendSpec(name="b", kind=name, url=server.url))
+
+    async def busy() -> bool:
+        return server.running > 0
+
+    await backend.load(named("alpha"))
+    yield Harness(
+        backend=backend,
+        model=named("alpha"),
+        quick=quick,
+        long=long,
+        busy=busy,
+        absent=named("gamma"),
+        unusable=writer(max_tokens=-1),
+        die=server.stop,
+    )
+    await backend.aclose()
 
 
 @asynccontextmanager

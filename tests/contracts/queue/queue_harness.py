@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,36 +11,15 @@ from queueing.core.events import Event
 from queueing.core.requests import Capability
 from queueing.core.specs import ModelSpec
 from queueing.service.job_queue import JobQueue
-from tests.fakes.far_queue import FarQueue
 from tests.fakes.linked_queue import linked
 from tests.simulation.installation import Installation, host, image_model
 
 Service = Callable[[JobQueue], AbstractAsyncContextManager[QueueService]]
 
 
-@asynccontextmanager
-async def here(queue: JobQueue) -> AsyncIterator[QueueService]:
-    """Provide the queue itself."""
-    yield queue
-
-
-@asynccontextmanager
-async def through_json(queue: JobQueue) -> AsyncIterator[QueueService]:
-    """Provide the queue with everything that goes in and out written as JSON."""
-    yield FarQueue(queue)
-
-
-@asynccontextmanager
-async def over_a_wire(queue: JobQueue) -> AsyncIterator[QueueService]:
-    """Provide the queue as another process sees it."""
-    async with linked(queue, queue.jobs) as service:
-        yield service
-
-
 SERVICES: dict[str, Service] = {
-    "in this process": here,
-    "through JSON": through_json,
-    "over a wire": over_a_wire,
+    "in this process": nullcontext,
+    "over a wire": lambda queue: linked(queue, queue.jobs),  # as another process sees it
 }
 
 

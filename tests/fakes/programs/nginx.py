@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tests.fakes.programs.postgres_server import free_port
+from tests.fakes.ports import free_port
 
 NOT_INSTALLED = "nginx is not installed here (Debian: apt install nginx-light), so not tried"
 CLIENT = "X-Test-Client"

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tests.fakes.programs.postgres_server import USER, free_port, ordinary
+from tests.fakes.ports import free_port
+from tests.fakes.programs.postgres_server import USER, ordinary
 
 NOT_INSTALLED = "pgbouncer is not installed here (Debian: apt install pgbouncer), so not tried"
 _SETTINGS = """

@@ -3,7 +3,6 @@
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -11,6 +10,8 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from tests.fakes.ports import free_port
 
 if TYPE_CHECKING:
     import psycopg
@@ -199,13 +200,6 @@ def end_leases(url: str) -> None:
                 admin.execute(_END_FROZEN)
             else:
                 return
-
-
-def free_port() -> int:
-    """Return a port that is free now."""
-    with socket.socket() as asking:
-        asking.bind(("127.0.0.1", 0))
-        return int(asking.getsockname()[1])
 
 
 @contextmanager

@@ -20,7 +20,8 @@ from queueing.core.requests import Capability, File, Output, SpeechToText, Work
 from queueing.core.specs import BackendSpec, ModelSpec
 from tests.contracts.backend.backend_harness import until
 from tests.contracts.backend.harness_speech import answers, listens
-from tests.fakes.servers.real_server import free_port, kill, running
+from tests.fakes.ports import free_port
+from tests.fakes.servers.real_server import kill, running
 from tests.fakes.servers.speech_script import wav
 
 SERVER = os.environ.get("USHER_WHISPER_SERVER", "")
