@@ -17,6 +17,18 @@ def node(class_type: str, **inputs: Any) -> dict[str, Any]:
     return {"class_type": class_type, "inputs": inputs}
 
 
+def euler(steps: str, cfg: float | str) -> dict[str, Any]:
+    """Return the usual inputs of a sampler."""
+    return {
+        "seed": "{{seed}}",
+        "steps": steps,
+        "cfg": cfg,
+        "sampler_name": "euler",
+        "scheduler": "simple",
+        "denoise": 1.0,
+    }
+
+
 def prepared(nodes: Nodes, **values: JsonValue) -> Template:
     return prepare(parse_workflow(json.dumps(nodes), name="own.json"), values, name="own.json")
 
@@ -143,15 +155,10 @@ def ltx() -> Nodes:
         "sampler": node(
             "KSampler",
             model=["checkpoint", 0],
-            seed="{{seed}}",
-            steps="{{steps:8}}",
-            cfg=1.0,
-            sampler_name="euler",
-            scheduler="simple",
+            **euler("{{steps:8}}", 1.0),
             positive=["conditions", 0],
             negative=["conditions", 1],
             latent_image=["both", 0],
-            denoise=1.0,
         ),
         "larger": node("LTXVLatentUpsampler", samples=["sampler", 0], vae=["checkpoint", 2]),
         "decode": node("VAEDecode", samples=["larger", 0], vae=["checkpoint", 2]),
@@ -196,15 +203,10 @@ def references(words: tuple[str, ...] = ("image", "image2", "image3", "image4"))
     nodes["sampler"] = node(
         "KSampler",
         model=["unet", 0],
-        seed="{{seed}}",
-        steps="{{steps:4}}",
-        cfg=1.0,
-        sampler_name="euler",
-        scheduler="simple",
+        **euler("{{steps:4}}", 1.0),
         positive=[ends["positive"], 0],
         negative=[ends["negative"], 0],
         latent_image=["latent", 0],
-        denoise=1.0,
     )
     nodes["decode"] = node("VAEDecode", samples=["sampler", 0], vae=["vae", 0])
     nodes["save"] = node("SaveImage", images=["decode", 0], filename_prefix="x")
@@ -229,15 +231,10 @@ def qwen_edit() -> Nodes:
         "sampler": node(
             "KSampler",
             model=["unet", 0],
-            seed="{{seed}}",
-            steps="{{steps:20}}",
-            cfg="{{guidance:4}}",
-            sampler_name="euler",
-            scheduler="simple",
+            **euler("{{steps:20}}", "{{guidance:4}}"),
             positive=["positive", 0],
             negative=["negative", 0],
             latent_image=["latent", 0],
-            denoise=1.0,
         ),
         "decode": node("VAEDecode", samples=["sampler", 0], vae=["vae", 0]),
         "save": node("SaveImage", images=["decode", 0], filename_prefix="x"),
@@ -271,15 +268,10 @@ def song() -> Nodes:
         "sampler": node(
             "KSampler",
             model=["checkpoint", 0],
-            seed="{{seed}}",
-            steps="{{steps:8}}",
-            cfg=1.0,
-            sampler_name="euler",
-            scheduler="simple",
+            **euler("{{steps:8}}", 1.0),
             positive=["positive", 0],
             negative=["none", 0],
             latent_image=["latent", 0],
-            denoise=1.0,
         ),
         "decode": node("VAEDecodeAudio", samples=["sampler", 0], vae=["checkpoint", 2]),
         "save": node("SaveAudioMP3", audio=["decode", 0], filename_prefix="x", quality="V0"),
