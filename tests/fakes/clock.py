@@ -16,6 +16,16 @@ class VirtualClock:
         return self._start + asyncio.get_running_loop().time()
 
 
+class SetClock:
+    """A clock that goes when it is set."""
+
+    def __init__(self, at: float = 1000.0) -> None:
+        self.at = at
+
+    def now(self) -> float:
+        return self.at
+
+
 def kept_waiting_s() -> float:
     """Return how long this thread was ready to run and had no processor, since it began.
 

@@ -4,18 +4,14 @@ On every platform, with the real handler, queue and store behind it.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from bot.commands.dispatcher import Dispatcher
-from bot.core.arrivals import Arrival
-from bot.core.asker import Asker
-from bot.core.command import Command, Param
-from bot.core.panels import Panel
 from bot.core.platform import Invocation
-from bot.people.people import LanguageTold
 from queueing.core.events import Event, JobChanged
 from queueing.core.requests import Chat
 from tests.bot.results import QWEN
@@ -24,13 +20,15 @@ from tests.fakes.chat import FakeChat
 from tests.simulation.bot_installation import bot
 from tests.simulation.installation import Installation, host
 
+if TYPE_CHECKING:
+    from bot.core.platform import CommandHandler
+
 
 class Watched:
     """The bot's handler, with what it accepted, in its order, and which commands it has done with."""
 
     def __init__(self, gate: Dispatcher) -> None:
         self._gate = gate
-        self.commands: Sequence[Command] = gate.commands
         self.accepted: list[str] = []
         self.done: list[str] = []
         self._changed = asyncio.Event()
@@ -41,28 +39,13 @@ class Watched:
             self.accepted.append(event.job.request.messages[-1].text)
             self._changed.set()
 
-    def arrived(self, user: str, chat: str) -> Arrival:
-        return self._gate.arrived(user, chat)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._gate, name)
 
     async def call(self, invocation: Invocation) -> None:
         await self._gate.call(invocation)
         self.done.append(invocation.command)
         self._changed.set()
-
-    async def panel(self, invocation: Invocation) -> Panel:
-        raise NotImplementedError
-
-    async def language_of(self, user: str) -> str | None:
-        return await self._gate.language_of(user)
-
-    def telling_languages(self, hearer: LanguageTold) -> AbstractContextManager[None]:
-        return self._gate.telling_languages(hearer)
-
-    def answered(self, platform: str) -> None:
-        self._gate.answered(platform)
-
-    def suggest(self, param: Param, typed: str, asker: Asker) -> Sequence[str]:
-        return self._gate.suggest(param, typed, asker)
 
     async def until(self, what: list[str], entry: str) -> None:
         """Wait until something was accepted or done."""
@@ -79,7 +62,7 @@ async def the_bot_on(stage: Stage) -> AsyncIterator[Watched]:
     async with bot(installation, FakeChat("spare"), platform) as parts:
         handler = Watched(parts.dispatcher)
         parts.queue.events.subscribe(handler.on_event)
-        async with running(stage, handler, platform):
+        async with running(stage, cast("CommandHandler", handler), platform):
             yield handler
 
 

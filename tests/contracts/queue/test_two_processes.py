@@ -23,6 +23,7 @@ from queueing.core.requests import File
 from queueing.store.jobs.job_store import JobStore
 from tests.contracts.queue.two_processes import Two, two
 from tests.contracts.store.store_harness import NO_LIMITS, NOW, new
+from tests.fakes.clock import SetClock
 
 __all__ = ("two",)
 
@@ -160,18 +161,9 @@ async def test_two_processes_do_not_take_more_files_than_one(two: Two) -> None:
     assert await uploads.get("ada", listed[0].id, 6.0) is None
 
 
-class _SetClock:
-    """A clock that goes when it is set."""
-
-    at = 1000.0
-
-    def now(self) -> float:
-        return self.at
-
-
 async def test_bytes_of_an_hour_are_counted_together(two: Two) -> None:
     """A person could send as much for each process that accepts requests."""
-    clock = _SetClock()
+    clock = SetClock()
     results = await two.overlapping(
         lambda database: ReceivedBytes(database, LiveSettings(files_per_hour_mb=10), clock).take(
             "ada", 6 * MB

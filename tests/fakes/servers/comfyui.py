@@ -46,7 +46,6 @@ class Faults:
     broken_files: bool = False  # /view answers cut off images
     garbage: str = ""  # a path that answers with a web page
     hang: str = ""  # a path that never answers
-    deaf_interrupts: bool = False
     errors: list[tuple[str, str, str]] = field(default_factory=list)
     """(node class, exception type, message) of the next jobs that reach such a node."""
 
@@ -553,7 +552,7 @@ class FakeComfyUI:
     async def _sample(self, item: _Item, node: str, steps: int, tell: Any) -> None:
         for step in range(1, steps + 1):
             await asyncio.sleep(self.step_s)
-            if self._interrupt and not self.faults.deaf_interrupts:
+            if self._interrupt:
                 raise _Interrupted
             await tell("progress", {"value": step, "max": steps, "node": node})
             await self._send_preview(item, node)

@@ -16,6 +16,7 @@ from queueing.core.specs import BackendSpec, HostSpec, ModelSpec, WakeSpec
 from queueing.engine.fleet.fleet import Fleet
 from queueing.engine.fleet.host_availability import HostSleep
 from queueing.service import queue_status
+from tests.fakes.clock import SetClock
 from tests.fakes.servers.backend import FakeBackend, FakeGpu, FakeServer
 from tests.simulation.installation import Installation, ended, image_model, until
 from tests.simulation.loop import in_virtual_time
@@ -29,13 +30,6 @@ LEFT = HostSpec(name="box/0", machine="box", vram_mb=16000, margin=1.0, backends
 RIGHT = replace(LEFT, name="box/1", backends=(BIG, COMFY))
 QWEN = image_model("qwen", "big", vram_mb=20000)
 FLUX = image_model("flux", "comfy", vram_mb=8000)
-
-
-class StillClock:
-    """A clock that stands still."""
-
-    def now(self) -> float:
-        return 1000.0
 
 
 class Probe:
@@ -114,7 +108,7 @@ def test_a_copy_and_its_server_are_told_with_their_gpus() -> None:
     room = FakeGpu(total_mb=64000, budget_mb=64000)
     catalog = Catalog((QWEN, FLUX), (LEFT, RIGHT))
     backends = {name: FakeBackend(FakeServer(name, room)) for name in catalog.backends}
-    fleet = Fleet(catalog, backends, StillClock())
+    fleet = Fleet(catalog, backends, SetClock())
     fleet.copies.ready(QWEN, "big")
 
     (copy,) = queue_status.copy_statuses(fleet, "qwen")
@@ -183,7 +177,7 @@ def test_the_gpus_of_a_machine_sleep_and_wake_together() -> None:
     """Waking one GPU would leave the other asleep in every forecast."""
     wake = WakeSpec(mac="001a2b3c4d5e")
     left, right = replace(LEFT, wake=wake), replace(RIGHT, wake=wake)
-    sleep = HostSleep(StillClock())
+    sleep = HostSleep(SetClock())
     sleep.observe(left, [False, False])
 
     assert sleep.is_asleep(right)

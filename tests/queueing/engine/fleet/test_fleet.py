@@ -15,6 +15,7 @@ from queueing.core.specs import HostSpec
 from queueing.engine.fleet.fleet import Fleet
 from queueing.engine.fleet.health import LASTING_S, WEDGE_PAUSE_S
 from queueing.service import queue_status
+from tests.fakes.clock import SetClock
 from tests.fakes.servers.backend import FakeBackend, FakeGpu, FakeServer
 from tests.simulation.installation import host, image_model
 
@@ -26,27 +27,17 @@ GPU = HostSpec(name="gpu", vram_mb=24000, margin=0.8, backends=host("gpu", "comf
 ANSWER = ServerInfo(description="fake 1.0")
 
 
-class HandClock:
-    """A clock that stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.moment = 1000.0
-
-    def now(self) -> float:
-        return self.moment
+@pytest.fixture
+def clock() -> SetClock:
+    return SetClock()
 
 
 @pytest.fixture
-def clock() -> HandClock:
-    return HandClock()
-
-
-@pytest.fixture
-def fleet(clock: HandClock) -> Fleet:
+def fleet(clock: SetClock) -> Fleet:
     return make(clock)
 
 
-def make(clock: HandClock) -> Fleet:
+def make(clock: SetClock) -> Fleet:
     server = FakeServer("comfy", FakeGpu(total_mb=24000, budget_mb=19200))
     backends: Mapping[str, FakeBackend] = {"comfy": FakeBackend(server)}
     return Fleet(Catalog([FLUX, replace(FLUX, name="sdxl")], [GPU]), backends, clock)
@@ -87,14 +78,14 @@ def test_memory_counts_from_the_start_of_a_load_to_the_end_of_an_unload(fleet: F
     assert fleet.copies.view == ()
 
 
-def test_an_eviction_is_dated_and_a_failed_load_is_none(fleet: Fleet, clock: HandClock) -> None:
+def test_an_eviction_is_dated_and_a_failed_load_is_none(fleet: Fleet, clock: SetClock) -> None:
     """The age gate would count from the wrong moment."""
     fleet.copies.loading(FLUX, "comfy", expected_s=10.0)
     fleet.copies.gone("flux", "comfy")
     assert fleet.copies.left_at("flux") == 0.0
     fleet.copies.ready(FLUX, "comfy")
     fleet.copies.gone("flux", "comfy")
-    assert fleet.copies.left_at("flux") == clock.moment
+    assert fleet.copies.left_at("flux") == clock.at
 
 
 def test_a_desktop_fits_into_the_margin(fleet: Fleet) -> None:
@@ -121,7 +112,7 @@ def test_a_game_shrinks_the_budget_and_its_end_restores_it(fleet: Fleet) -> None
     ],
 )
 def test_a_part_of_a_gpu_is_compared_with_that_part(
-    clock: HandClock, total_mb: int, free_mb: int, usable_mb: int
+    clock: SetClock, total_mb: int, free_mb: int, usable_mb: int
 ) -> None:
     """Nothing would ever run for a person who gives Usher 8 of 24 GB."""
     part = HostSpec(name="gpu", vram_mb=8_000, backends=GPU.backends, margin=1.0)
@@ -147,7 +138,7 @@ def test_a_running_jobs_own_needs_are_not_taken_for_another_program(fleet: Fleet
 @given(free_mb=st.integers(min_value=0, max_value=30000))
 def test_the_usable_memory_never_exceeds_the_budget(free_mb: int) -> None:
     """A wrong measurement would overfill a GPU."""
-    fleet = make(HandClock())
+    fleet = make(SetClock())
     fleet.memory.measured("gpu", 24000, free_mb)
     assert 0 <= fleet.memory.usable_mb("gpu") <= GPU.usable_mb
 
@@ -178,18 +169,18 @@ def test_a_model_of_unknown_size_takes_what_can_become_free(fleet: Fleet) -> Non
     assert fleet.memory.vram_mb(unknown) == GPU.usable_mb
 
 
-def test_a_copy_that_lasts_ends_the_row_of_failures(fleet: Fleet, clock: HandClock) -> None:
+def test_a_copy_that_lasts_ends_the_row_of_failures(fleet: Fleet, clock: SetClock) -> None:
     """One failure a month would add up to jobs that fail at once."""
     fleet.load_failures.failed("flux")
     fleet.copies.ready(FLUX, "comfy")
     assert fleet.load_failures.failed("flux") == 2, "it did not last"
     fleet.copies.ready(FLUX, "comfy")
-    clock.moment += LASTING_S
+    clock.at += LASTING_S
     assert fleet.load_failures.failed("flux") == 1
 
 
 def test_a_copy_lost_right_after_its_load_counts_as_a_failed_load(
-    fleet: Fleet, clock: HandClock
+    fleet: Fleet, clock: SetClock
 ) -> None:
     """Two owners of one GPU would load in turns for ever."""
     fleet.copies.ready(FLUX, "comfy")
@@ -197,24 +188,24 @@ def test_a_copy_lost_right_after_its_load_counts_as_a_failed_load(
     assert fleet.load_failures.of("flux").count == 1
     fleet.copies.gone("flux", "comfy")
     fleet.copies.ready(FLUX, "comfy")
-    clock.moment += LASTING_S
+    clock.at += LASTING_S
     fleet.copies.lost("flux", "comfy")
     assert fleet.load_failures.of("flux").count == 1
 
 
 def test_answers_do_not_heal_a_wedged_server_before_its_pause(
-    fleet: Fleet, clock: HandClock
+    fleet: Fleet, clock: SetClock
 ) -> None:
     """A server that never runs anything would be given job after job."""
     fleet.health.up("comfy", ANSWER)
     fleet.health.wedged("comfy", "nothing ran")
     fleet.health.up("comfy", ANSWER)
     assert not fleet.health.of("comfy").up
-    clock.moment += WEDGE_PAUSE_S
+    clock.at += WEDGE_PAUSE_S
     fleet.health.up("comfy", ANSWER)
     assert fleet.health.of("comfy").up
     fleet.health.wedged("comfy", "nothing ran")
-    clock.moment += WEDGE_PAUSE_S
+    clock.at += WEDGE_PAUSE_S
     fleet.health.up("comfy", ANSWER)
     assert not fleet.health.of("comfy").up, "the pause grows"
     fleet.health.down("comfy", "connection refused")
@@ -223,18 +214,18 @@ def test_answers_do_not_heal_a_wedged_server_before_its_pause(
 
 
 def test_since_tells_when_a_server_went_not_when_it_was_last_asked(
-    fleet: Fleet, clock: HandClock
+    fleet: Fleet, clock: SetClock
 ) -> None:
     """People would read that a server went offline a moment ago, for hours."""
     fleet.health.up("comfy", ANSWER)
-    clock.moment = 2000.0
+    clock.at = 2000.0
     fleet.health.down("comfy", "refused")
-    clock.moment = 3000.0
+    clock.at = 3000.0
     fleet.health.down("comfy", "refused")
     assert fleet.health.of("comfy").since == 2000.0
 
 
-def test_every_change_wakes_the_router(clock: HandClock) -> None:
+def test_every_change_wakes_the_router(clock: SetClock) -> None:
     """A job that could start would wait for the next tick."""
     woken = asyncio.Event()
     server = FakeServer("comfy", FakeGpu(total_mb=24000, budget_mb=19200))

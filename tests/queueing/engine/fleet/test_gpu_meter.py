@@ -10,19 +10,11 @@ from hypothesis import strategies as st
 from queueing.core.errors import Unavailable
 from queueing.core.jobs import JobState, SubmitLimits
 from queueing.engine.fleet.running_jobs import GpuMeter
+from tests.fakes.clock import SetClock
 from tests.fakes.servers.backend import Fate
 from tests.queueing.service.test_recovery import end_of, left_running
 from tests.simulation.installation import Installation, ended, host, image_model, until
 from tests.simulation.loop import in_virtual_time
-
-
-class SetClock:
-    """A clock that is set by hand."""
-
-    at = 1000.0
-
-    def now(self) -> float:
-        return self.at
 
 
 @given(
