@@ -223,15 +223,20 @@ async def test_another_page_is_no_whisper_cpp() -> None:
 
 
 @pytest.mark.parametrize("kind", ["whispercpp", "speaches", "localai", "vllm", "generic"])
-async def test_a_model_without_segments_is_asked_without(kind: str) -> None:
-    """Parakeet on speaches answers `verbose_json` with status 500."""
+async def test_a_model_without_segments_is_asked_without_from_then_on(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parakeet on speaches answers `verbose_json` with status 500; each piece would be sent twice."""
+    monkeypatch.setattr(transcription, "PIECE_S", 1.0)
+    monkeypatch.setattr(transcription, "PAUSE_S", 0.5)
     async with speech(kind) as server, connected(server) as backend:
-        server.faults.extend([SpeechFault.NO_SEGMENTS] * 2)
-        output = await heard(backend, timestamps=True)
-        assert output.text == SAID
-        assert output.answer == ""
+        server.faults.extend([SpeechFault.NO_SEGMENTS] * 9)
+        output = await heard(backend, wav(2.5), timestamps=True)
+        pieces = len(server.calls) - 1
+        assert pieces >= 3
+        assert (output.text, output.answer) == (" ".join([SAID] * pieces), "")
         forms = [call.fields["response_format"] for call in server.calls]
-        assert forms == ["verbose_json", "json"]
+        assert forms == ["verbose_json", *["json"] * pieces]
 
 
 HEARING_FAULTS: dict[SpeechFault, tuple[type[BackendError], ProblemKind | None]] = {
@@ -298,18 +303,6 @@ async def test_a_long_recording_is_written_down_in_pieces(
             assert answer["duration"] == pytest.approx(2.5)
             starts = [each["start"] for each in answer["segments"]]
             assert starts == sorted(set(starts))
-
-
-async def test_a_model_without_segments_is_found_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each piece of a recording would be sent twice."""
-    monkeypatch.setattr(transcription, "PIECE_S", 1.0)
-    monkeypatch.setattr(transcription, "PAUSE_S", 0.5)
-    async with speech("speaches") as server, connected(server) as backend:
-        server.faults.extend([SpeechFault.NO_SEGMENTS] * 9)
-        output = await heard(backend, wav(2.5), timestamps=True)
-        assert output.answer == ""
-        forms = [call.fields["response_format"] for call in server.calls]
-        assert forms == ["verbose_json", *["json"] * (len(forms) - 1)]
 
 
 # ---------------------------------------------------------------- reading aloud
