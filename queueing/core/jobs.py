@@ -132,21 +132,21 @@ class Job:
     request: Request
     owner: str
     lane: str
-    parent: int | None
-    reply_to: str
-    state: JobState
-    seq: int | None
-    attempt: int
-    version: int
-    not_before: float
+    parent: int | None = None
+    reply_to: str = ""
+    state: JobState = JobState.PENDING
+    seq: int | None = None
+    attempt: int = 0
+    version: int = 0
+    not_before: float = 0.0
     queued_at: float
-    started_at: float | None
-    finished_at: float | None
-    backend: str | None
-    suspect: bool
-    error: str | None  # code of a `queueing.core.errors.Problem`
-    acknowledged: bool
-    sendings: int
+    started_at: float | None = None
+    finished_at: float | None = None
+    backend: str | None = None
+    suspect: bool = False
+    error: str | None = None  # code of a `queueing.core.errors.Problem`
+    acknowledged: bool = False
+    sendings: int = 0
     remembered_by: str | None = None
     gpu_s: float = 0.0
     due_at: float | None = None
@@ -210,19 +210,7 @@ def stand_in(
         request=_NOTHING,
         owner="",
         lane=lane,
-        parent=None,
-        reply_to="",
-        state=JobState.PENDING,
         seq=job_id or None,
-        attempt=0,
-        version=0,
-        not_before=0.0,
         queued_at=queued_at,
-        started_at=None,
-        finished_at=None,
-        backend=None,
         suspect=suspect,
-        error=None,
-        acknowledged=False,
-        sendings=0,
     )

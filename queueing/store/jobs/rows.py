@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
+from queueing.core.constructors import altering
 from queueing.core.jobs import (
     FINAL,
     HELD_UNTIL,
@@ -20,6 +21,7 @@ from queueing.store.jobs import queries
 from queueing.store.sql.database import Connection
 
 Row = Sequence[Any]
+_altered = altering(Job)
 _STATES = {str(state): state for state in JobState}
 _TEXT_MIME = "text/plain; charset=utf-8"
 _ANSWER_MIME = "application/json"
@@ -75,17 +77,9 @@ def accepted(new: NewJob, job_id: int, seq: int | None, now: float) -> Job:
         reply_to=new.reply_to,
         state=JobState.PENDING,
         seq=seq,
-        attempt=0,
         version=1,
         not_before=_not_before(new, now),
         queued_at=now,
-        started_at=None,
-        finished_at=None,
-        backend=None,
-        suspect=False,
-        error=None,
-        acknowledged=False,
-        sendings=0,
         remembered_by=new.remembered_by,
         gpu_s=new.gpu_s,
         due_at=new.due_at,
@@ -133,32 +127,18 @@ def changed(
     elif state is JobState.PENDING:
         started_at = None
     returning = event in {JobEvent.RETRY, JobEvent.RELEASE}
-    return make_job(
-        id=job.id,
-        model=job.model,
-        request=job.request,
-        owner=job.owner,
-        lane=job.lane,
-        parent=job.parent,
-        reply_to=job.reply_to,
+    return _altered(
+        job,
         state=state,
-        seq=job.seq,
         attempt=job.attempt + _ATTEMPTS.get(event, 0),
         version=job.version + 1,
         not_before=not_before if returning else job.not_before,
-        queued_at=job.queued_at,
         started_at=started_at,
         finished_at=now if state in FINAL else None,
         backend=backend or job.backend if event is JobEvent.START else job.backend,
         suspect=suspect if returning else job.suspect,
         error=error if error is not None else job.error,
-        acknowledged=job.acknowledged,
         sendings=job.sendings + (event is JobEvent.START),
-        remembered_by=job.remembered_by,
-        gpu_s=job.gpu_s,
-        due_at=job.due_at,
-        expires_at=job.expires_at,
-        moved=job.moved,
     )
 
 
