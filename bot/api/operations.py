@@ -82,17 +82,19 @@ _SUBMITTING = (400, 403, 404, 408, 409, 413, 415, 422, 429)
 _WAITING = (*_SUBMITTING, 410, 502, 504)
 
 
-def _waits_in_queue(answer: Any, **about: Any) -> Operation:
-    """Describe an OpenAI route that answers with a job's result, whole or as a stream."""
+def _waits_in_queue(answers: Mapping[str, Any], **about: Any) -> Operation:
+    """Describe an OpenAI route that answers with a job's result."""
     return Operation(
-        answers={JSON: answer, EVENTS: None},
-        parameters=(KEY,),
-        headers=_ACCEPTED,
-        refusals=_WAITING,
-        **about,
+        answers=answers, parameters=(KEY,), headers=_ACCEPTED, refusals=_WAITING, **about
     )
 
 
+def _streams(answer: Any, **about: Any) -> Operation:
+    """Describe an OpenAI route that answers with a job's result, whole or as a stream."""
+    return _waits_in_queue({JSON: answer, EVENTS: None}, **about)
+
+
+_TRANSCRIPT = {JSON: TranscriptAnswer, TEXT: None, EVENTS: None}
 _RECORDING: Mapping[str, Mapping[str, Any]] = {
     "file": BYTES,
     "model": {"type": "string"},
@@ -103,17 +105,6 @@ _RECORDING: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def _transcribes(**about: Any) -> Operation:
-    """Describe a route that transcribes a recording."""
-    return Operation(
-        answers={JSON: TranscriptAnswer, TEXT: None, EVENTS: None},
-        parameters=(KEY,),
-        headers=_ACCEPTED,
-        refusals=_WAITING,
-        **about,
-    )
-
-
 OPERATIONS: Mapping[str, Operation] = {
     "GET /v1/openapi.json": Operation(
         summary="Describe this API", tag="Usher", answers={JSON: dict[str, Any]}, public=True
@@ -122,43 +113,40 @@ OPERATIONS: Mapping[str, Operation] = {
     "GET /v1/models/{name}": Operation(
         summary="Return a model", answers={JSON: ModelRow}, parameters=(MODEL,), refusals=(404,)
     ),
-    "POST /v1/chat/completions": _waits_in_queue(
+    "POST /v1/chat/completions": _streams(
         ChatCompletion,
         items=ChatCompletionChunk,
         summary="Answer a conversation",
         request=ChatCompletions,
     ),
-    "POST /v1/responses": _waits_in_queue(
+    "POST /v1/responses": _streams(
         ResponseAnswer,
         summary="Answer a conversation, in OpenAI's Responses format; nothing is stored",
         request=Responses,
     ),
-    "POST /v1/completions": _waits_in_queue(
+    "POST /v1/completions": _streams(
         TextCompletion,
         items=TextCompletion,
         summary="Continue a prompt, or fill a gap in it",
         request=Completions,
     ),
-    "POST /v1/fim/completions": _waits_in_queue(
+    "POST /v1/fim/completions": _streams(
         ChatCompletion,
         items=ChatCompletionChunk,
         summary="Fill a gap in a prompt; the response is a chat completion",
         request=Completions,
     ),
-    "POST /v1/embeddings": Operation(
+    "POST /v1/embeddings": _waits_in_queue(
+        {JSON: Embeddings},
         summary="Turn texts, tokens or images into vectors",
         request=EmbeddingCall,
-        answers={JSON: Embeddings},
-        parameters=(KEY,),
-        headers=_ACCEPTED,
-        refusals=_WAITING,
     ),
-    "POST /v1/images/generations": _waits_in_queue(
+    "POST /v1/images/generations": _streams(
         ImagesAnswer,
         summary="Generate images",
         request=ImageGeneration,
     ),
-    "POST /v1/images/edits": _waits_in_queue(
+    "POST /v1/images/edits": _streams(
         ImagesAnswer,
         summary="Edit or combine images, sent as JSON or as OpenAI's multipart form",
         request=ImageEditInJson,
@@ -171,20 +159,18 @@ OPERATIONS: Mapping[str, Operation] = {
             "n": {"type": "integer"},
         },
     ),
-    "POST /v1/audio/speech": Operation(
+    "POST /v1/audio/speech": _waits_in_queue(
+        {ANY_FILE: None, EVENTS: None},
         summary="Read a text aloud; streams events with `stream_format` set to `sse`",
         request=SpeechCall,
-        answers={ANY_FILE: None, EVENTS: None},
-        parameters=(KEY,),
-        headers=_ACCEPTED,
-        refusals=_WAITING,
     ),
-    "POST /v1/audio/transcriptions": _transcribes(
+    "POST /v1/audio/transcriptions": _waits_in_queue(
+        _TRANSCRIPT,
         summary="Transcribe a recording",
         form={**_RECORDING, "language": {"type": "string"}},
     ),
-    "POST /v1/audio/translations": _transcribes(
-        summary="Transcribe a recording in English", form=_RECORDING
+    "POST /v1/audio/translations": _waits_in_queue(
+        _TRANSCRIPT, summary="Transcribe a recording in English", form=_RECORDING
     ),
     "GET /v1/audio/models": Operation(
         summary="List the models that speak or transcribe",

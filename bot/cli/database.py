@@ -12,26 +12,29 @@ from queueing.core.errors import StoreError
 from queueing.store import maintenance
 from queueing.store.sqlite import backup
 
+BROKEN = 2
+"""The exit status if something does not work."""
 
-def back_up(arguments: argparse.Namespace) -> bool:
+
+def back_up(arguments: argparse.Namespace) -> int:
     """Copy the configuration's database into a file."""
     maintenance.back_up(load(arguments.config).database_url, arguments.file)
     print(f"{arguments.file}: {arguments.file.stat().st_size / 2**20:.1f} MB")
-    return True
+    return 0
 
 
-def restore(arguments: argparse.Namespace) -> bool:
+def restore(arguments: argparse.Namespace) -> int:
     """Replace the configuration's database with a backup, and print where the old one is kept."""
     config = load(arguments.config)
     kept = maintenance.restore(config.database_url, arguments.file, (MIGRATIONS,))
     print(f"{config.database}: restored from {arguments.file}")
     if kept is not None:
         print(f"The old database is kept as {kept}: delete it once you no longer need it.")
-    return True
+    return 0
 
 
-def check(arguments: argparse.Namespace) -> bool:
-    """Read a whole database and print its damage. Returns whether it is undamaged."""
+def check(arguments: argparse.Namespace) -> int:
+    """Read a whole database and print its damage."""
     if arguments.file is not None:
         url = _address(arguments.file)
         name = shown(url) if is_address(arguments.file) else arguments.file
@@ -46,16 +49,16 @@ def check(arguments: argparse.Namespace) -> bool:
             "stop Usher and restore the newest backup that is intact: usher restore FILE",
             file=sys.stderr,
         )
-    return not damaged
+    return BROKEN if damaged else 0
 
 
-def copy(arguments: argparse.Namespace) -> bool:
+def copy(arguments: argparse.Namespace) -> int:
     """Copy one database into another, empty one, and print the number of rows."""
     target = _address(arguments.target) if arguments.target else load(arguments.config).database_url
     counts = maintenance.copy_database(_address(arguments.source), target, (MIGRATIONS,))
     others = sum(counts.values()) - counts["jobs"]
     print(f"jobs copied: {counts['jobs']}, further rows: {others}")
-    return True
+    return 0
 
 
 def _address(given: str) -> str:

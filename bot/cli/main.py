@@ -17,6 +17,7 @@ from bot.app.control_socket import NotRunning
 from bot.app.process import run_until_signal
 from bot.cli import database
 from bot.cli.arguments import parser
+from bot.cli.database import BROKEN
 from bot.cli.demo.options import DemoOptions
 from bot.config.loader import Config, ConfigError, load, sign_at
 from bot.config.reading.values import passwords
@@ -26,7 +27,6 @@ from queueing.core.concurrency import first_cause
 from queueing.core.errors import BadModel, StoreError
 
 UNUSABLE = 1
-BROKEN = 2
 
 _log = logging.getLogger(__name__)
 
@@ -99,10 +99,6 @@ def _run(arguments: argparse.Namespace) -> int:
     return run_until_signal(runner.run(config, version(), options, reread=reread, log_as=_log_as))
 
 
-def _reload(arguments: argparse.Namespace) -> int:
-    return reload(arguments.config)
-
-
 def _reached(config: Config, path: Path) -> Config:
     """Return the configuration if requests can reach the bot. Raises `ConfigError`."""
     if not config.is_reached:
@@ -144,22 +140,6 @@ def _workflow_add(arguments: argparse.Namespace) -> int:
     return command.main(arguments)
 
 
-def _backup(arguments: argparse.Namespace) -> int:
-    return 0 if database.back_up(arguments) else BROKEN
-
-
-def _restore(arguments: argparse.Namespace) -> int:
-    return 0 if database.restore(arguments) else BROKEN
-
-
-def _db_check(arguments: argparse.Namespace) -> int:
-    return 0 if database.check(arguments) else BROKEN
-
-
-def _db_copy(arguments: argparse.Namespace) -> int:
-    return 0 if database.copy(arguments) else BROKEN
-
-
 def _example(_: argparse.Namespace) -> int:
     # Next to the packages: in a checkout, in a wheel and in the image.
     print((Path(__file__).parents[2] / "config.example.yaml").read_text(encoding="utf-8"), end="")
@@ -187,13 +167,13 @@ COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "run": _run,
     "check": _check,
     "health": _health,
-    "reload": _reload,
+    "reload": lambda arguments: reload(arguments.config),
     "top": _top,
     "workflow add": _workflow_add,
-    "backup": _backup,
-    "restore": _restore,
-    "db check": _db_check,
-    "db copy": _db_copy,
+    "backup": database.back_up,
+    "restore": database.restore,
+    "db check": database.check,
+    "db copy": database.copy,
     "example": _example,
     "version": _version,
 }

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from backends.common.file_types import is_sound, mime_of
 from backends.media import sounds
 from bot.api.calls.bodies import body_of
-from bot.api.calls.callers import Caller, Route, headers_within_s, leaves
+from bot.api.calls.callers import Caller, Route
 from bot.api.calls.errors import ApiError, invalid, no_sound, other_sound
 from bot.api.calls.forms import form_of
 from bot.api.calls.request_files import RequestImages, require_recording_weight
@@ -31,7 +31,7 @@ from bot.api.openai.audio import (
     rendered,
 )
 from bot.api.openai.records import read, wrong
-from bot.api.runs.answers import AnswerSender, accepted, headers_of, require_result, unfinished
+from bot.api.runs.answers import AnswerSender, headers_of, unfinished
 from bot.api.runs.runs import Run
 from bot.api.runs.submitter import Submitter
 from queueing.core.jobs import Job
@@ -54,49 +54,30 @@ class FileAnswers:
 
         Raises `ApiError` before the headers are sent.
         """
-        if leaves(request):
-            return accepted(job)
-        require_result(job)
-        began = asyncio.get_running_loop().time()
-        ends = began + self.answering.patience.wait_s
-        hold_s = min(self.answering.patience.hold_s, headers_within_s(request))
-        async with self.answering.while_listening(request, job):
-            with self.answering.runs.watch(job) as (run, news):
-                if await self.answering.until_final(run, news, min(ends, began + hold_s)):
-                    file = await make(await self.answering.output_of(run))
-                    return web.Response(
-                        body=body_of(file.data),
-                        headers={"Content-Type": file.mime, **headers_of(run.job)},
-                    )
-                if run.left or asyncio.get_running_loop().time() >= ends:
-                    raise unfinished(run)
-                return await self._late(request, (run, news), mime, make, ends)
 
-    async def _late(
-        self,
-        request: web.Request,
-        watched: tuple[Run, asyncio.Event],
-        mime: str,
-        make: MakeFile,
-        ends: float,
-    ) -> web.StreamResponse:
-        """Send the headers now and the file once it is ready."""
-        run, news = watched
-        response = web.StreamResponse(headers={"Content-Type": mime, **headers_of(run.job)})
-        await response.prepare(request)
-        try:
-            if not await self.answering.until_final(run, news, ends):
-                raise unfinished(run)
+        async def in_time(run: Run) -> web.Response:
             file = await make(await self.answering.output_of(run))
-            await self.answering.attendance.answer(request)
-        except ApiError:
-            self.answering.attendance.cut(request)
-            if request.transport is not None:
-                request.transport.abort()
+            headers = {"Content-Type": file.mime, **headers_of(run.job)}
+            return web.Response(body=body_of(file.data), headers=headers)
+
+        async def late(run: Run, news: asyncio.Event, ends: float) -> web.StreamResponse:
+            response = web.StreamResponse(headers={"Content-Type": mime, **headers_of(run.job)})
+            await response.prepare(request)
+            try:
+                if not await self.answering.until_final(run, news, ends):
+                    raise unfinished(run)
+                file = await make(await self.answering.output_of(run))
+                await self.answering.attendance.answer(request)
+            except ApiError:
+                self.answering.attendance.cut(request)
+                if request.transport is not None:
+                    request.transport.abort()
+                return response
+            await response.write(file.data)
+            await response.write_eof()
             return response
-        await response.write(file.data)
-        await response.write_eof()
-        return response
+
+        return await self.answering.complete(request, job, in_time, late)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -56,14 +56,12 @@ class ChatRoute:
             created=int(time.time()),
             metadata=asked.left_out,
         )
-        streams, usage = asked.streams, asked.wants_usage
-        form = place_form(caller, asked=bool(asked.usher_progress))
+        form = place_form(caller, asked.usher_progress)
+        stream = ChatStream(heading=heading, usage=asked.wants_usage, form=form)
+        writer = stream if asked.streams else None
         # These are large and already stored, while the caller may wait for minutes.
         del asked, chat, files, find, taken
-        if streams:
-            writer = ChatStream(heading=heading, usage=usage, form=form)
-            return await self.answering.stream(request, job, writer)
-        return await self.answering.whole(request, job, heading.whole)
+        return await self.answering.answer(request, job, writer, heading.whole)
 
 
 def log_left_out(job: Job, metadata: Mapping[str, str]) -> None:
@@ -72,7 +70,7 @@ def log_left_out(job: Job, metadata: Mapping[str, str]) -> None:
         log.info("job %d: left out tools that are not functions: %s", job.id, kinds)
 
 
-def place_form(caller: Caller, *, asked: bool) -> PlaceForm:
+def place_form(caller: Caller, asked: bool | None) -> PlaceForm:
     """Return how a stream reports the place in line. `asked` means in separate data lines."""
     if caller.key is not None and caller.key.style == PlaceForm.OPEN_WEBUI:
         return PlaceForm.OPEN_WEBUI
@@ -98,28 +96,24 @@ class CompletionRoute:
         heading = CompletionHeading(
             id=f"cmpl-{job.id}", model=asked.model, created=int(time.time()), echoed=asked.echoed
         )
-        streams, usage = asked.streams, asked.wants_usage
-        form = place_form(caller, asked=bool(asked.usher_progress))
+        form = place_form(caller, asked.usher_progress)
+        stream = CompletionStream(heading=heading, usage=asked.wants_usage, form=form)
+        writer = stream if asked.streams else None
         # This is large and already stored, while the caller may wait for minutes.
         del asked
-        if streams:
-            writer = CompletionStream(heading=heading, usage=usage, form=form)
-            return await self.answering.stream(request, job, writer)
-        return await self.answering.whole(request, job, heading.whole)
+        return await self.answering.answer(request, job, writer, heading.whole)
 
     async def between(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Fill a gap, and answer with a chat completion. Raises `ApiError`."""
         asked = await read(Completions, request)
         job = await self._submit(request, caller, asked)
         heading = Heading(id=f"fim-{job.id}", model=asked.model, created=int(time.time()))
-        streams, usage = asked.streams, asked.wants_usage
-        form = place_form(caller, asked=bool(asked.usher_progress))
+        form = place_form(caller, asked.usher_progress)
+        stream = ChatStream(heading=heading, usage=asked.wants_usage, form=form)
+        writer = stream if asked.streams else None
         # This is large and already stored, while the caller may wait for minutes.
         del asked
-        if streams:
-            writer = ChatStream(heading=heading, usage=usage, form=form)
-            return await self.answering.stream(request, job, writer)
-        return await self.answering.whole(request, job, heading.whole)
+        return await self.answering.answer(request, job, writer, heading.whole)
 
     async def _submit(self, request: web.Request, caller: Caller, asked: Completions) -> Job:
         return await self.submitting.submit(
@@ -171,11 +165,11 @@ class ResponseRoute:
         frame = ResponseFrame(number=job.id, created=int(time.time()), asked=asked)
         # These are large and already stored, while the caller may wait for minutes.
         del chat, files, find, taken
-        if asked.streams:
-            form = place_form(caller, asked=bool(asked.usher_progress))
-            writer = ResponseStream(frame=frame, items=OutputItems(job.id), form=form)
-            return await self.answering.stream(request, job, writer)
-        return await self.answering.whole(request, job, frame.whole)
+        form = place_form(caller, asked.usher_progress)
+        writer = ResponseStream(frame=frame, items=OutputItems(job.id), form=form)
+        return await self.answering.answer(
+            request, job, writer if asked.streams else None, frame.whole
+        )
 
     async def stored(self, request: web.Request, _caller: Caller) -> web.StreamResponse:
         """Raise `ApiError`: a response cannot be requested by id, because none is stored."""

@@ -7,9 +7,10 @@ space.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from typing import Protocol
 
@@ -108,6 +109,14 @@ class AnswerSender:
             finally:
                 self._tasks = None
 
+    async def answer(
+        self, request: web.Request, job: Job, writer: Writer | None, render: Render
+    ) -> web.StreamResponse:
+        """Stream an answer if there is a writer, or send it whole. Raises `ApiError`."""
+        if writer is not None:
+            return await self.stream(request, job, writer)
+        return await self.whole(request, job, render)
+
     # ------------------------------------------------------------ as it is written
 
     async def stream(self, request: web.Request, job: Job, writer: Writer) -> web.StreamResponse:
@@ -196,6 +205,30 @@ class AnswerSender:
 
     async def whole(self, request: web.Request, job: Job, render: Render) -> web.StreamResponse:
         """Send an answer once it is complete. Raises `ApiError` before the headers are sent."""
+
+        async def in_time(run: Run) -> web.Response:
+            return web.Response(
+                body=body_of(await in_json(render, await self.output_of(run))),
+                content_type="application/json",
+                charset="utf-8",
+                headers=headers_of(run.job),
+            )
+
+        late = partial(self._with_spaces, request, render)
+        return await self.complete(request, job, in_time, late)
+
+    async def complete(
+        self,
+        request: web.Request,
+        job: Job,
+        in_time: Callable[[Run], Awaitable[web.Response]],
+        late: Callable[[Run, asyncio.Event, float], Awaitable[web.StreamResponse]],
+    ) -> web.StreamResponse:
+        """Wait for a job's end and answer `in_time`, or `late` if the headers must be sent before.
+
+        `late` gets the run, its news, and until when it may wait. Raises `ApiError` before the
+        headers are sent.
+        """
         if leaves(request):
             return accepted(job)
         require_result(job)
@@ -205,18 +238,13 @@ class AnswerSender:
         async with self.while_listening(request, job):
             with self.runs.watch(job) as (run, news):
                 if await self.until_final(run, news, min(ends, began + hold_s)):
-                    return web.Response(
-                        body=body_of(await in_json(render, await self.output_of(run))),
-                        content_type="application/json",
-                        charset="utf-8",
-                        headers=headers_of(run.job),
-                    )
+                    return await in_time(run)
                 if run.left or asyncio.get_running_loop().time() >= ends:
                     raise unfinished(run)
-                return await self._with_spaces(request, run, news, render, ends)
+                return await late(run, news, ends)
 
     async def _with_spaces(
-        self, request: web.Request, run: Run, news: asyncio.Event, render: Render, ends: float
+        self, request: web.Request, render: Render, run: Run, news: asyncio.Event, ends: float
     ) -> web.StreamResponse:
         """Keep the connection alive with white space, then send the body.
 

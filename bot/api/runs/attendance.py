@@ -13,7 +13,7 @@ the database exists. A process that was wrongly considered dead finds its jobs m
 
 import asyncio
 import logging
-from collections.abc import Collection, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -388,25 +388,11 @@ class Attendance:
     async def _report(self) -> None:
         """Report to the other processes which jobs lost their callers. Raises `StoreError`."""
         async with self._reporting:
-            unreported, self._unreported = self._unreported, {}
-            if not unreported:
-                return
-            try:
-                await self._shared.leave(tuple(unreported))
-            except BaseException:
-                self._unreported = unreported | self._unreported
-                raise
+            await _recorded(self._unreported, self._shared.leave)
 
     async def _confirm(self) -> None:
         """Record which answers were sent. Raises `StoreError`."""
-        sent, self._sent = self._sent, {}
-        if not sent:
-            return
-        try:
-            await self._shared.confirm(tuple(sent))
-        except BaseException:
-            self._sent = sent | self._sent
-            raise
+        await _recorded(self._sent, self._shared.confirm)
 
     async def _keep_showing(self) -> None:
         while True:
@@ -416,6 +402,20 @@ class Attendance:
                     await self._shared.show()
                 except StoreError as error:
                     log.debug("cannot show the other processes that this one is alive: %s", error)
+
+
+async def _recorded(
+    pending: dict[int, None], record: Callable[[Collection[int]], Awaitable[None]]
+) -> None:
+    """Record what is pending. What could not be recorded remains pending."""
+    jobs = tuple(pending)
+    pending.clear()
+    try:
+        if jobs:
+            await record(jobs)
+    except BaseException:
+        pending.update(dict.fromkeys(jobs))
+        raise
 
 
 def accepted_by(job: Job) -> str:
