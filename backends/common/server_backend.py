@@ -14,8 +14,10 @@ from pydantic import JsonValue
 from backends.common.error_rules import ErrorRule, answers_judged
 from backends.common.http import Http
 from backends.common.model_server import ModelServer, served_name
-from queueing.core.errors import SAID, Rejected
+from backends.common.options import read_options
+from queueing.core.errors import SAID, BadModel, Rejected
 from queueing.core.ports import Backend
+from queueing.core.requests import Capability, Record
 from queueing.core.specs import ModelSpec
 
 SAID_LIMIT = 300  # characters
@@ -64,7 +66,10 @@ class ServerBackend(Backend):
     serial: ClassVar[bool] = False
     max_models: ClassVar[int | None] = None
     offloads: ClassVar[bool] = False
+    capabilities: frozenset[Capability]
     rules: ClassVar[Sequence[ErrorRule]]  # rules for its servers' errors
+    noun: ClassVar[str]  # "a text server"
+    settings: ClassVar[type[Record]]  # of a model
 
     _http: Http
     _server: ModelServer[Any, Any]
@@ -78,6 +83,13 @@ class ServerBackend(Backend):
     def stops_loads(self) -> bool:
         """Whether the server stops a load that is cancelled; False until it is identified."""
         return self._server.stops_loads
+
+    def check(self, model: ModelSpec) -> None:
+        """Raise `BadModel` for unknown options and unsupported capabilities."""
+        read_options(self.settings, model.options, f"models.{model.name}")
+        if beyond := model.capabilities - self.capabilities:
+            unable = ", ".join(sorted(beyond))
+            raise BadModel(f"models.{model.name}.capabilities: {self.noun} cannot do {unable}")
 
     def own_name(self, model: ModelSpec) -> str:
         """Return the model's option `model`, or else its name."""

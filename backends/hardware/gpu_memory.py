@@ -166,9 +166,6 @@ class NvmlProbe:
         return await self._calls.try_to(what, lambda: self._answer(gpu, question))
 
     def _answer(self, gpu: str, question: Callable[[Any, Any], Value]) -> Value:
-        if not self._begun:
-            self._nvml.nvmlInit()
-            self._begun = True
         return question(self._nvml, self._handle(gpu))
 
     async def aclose(self) -> None:
@@ -181,9 +178,6 @@ class NvmlProbe:
 
     def _measure(self, gpu: str) -> tuple[int, int]:
         try:
-            if not self._begun:
-                self._nvml.nvmlInit()
-                self._begun = True
             info = self._nvml.nvmlDeviceGetMemoryInfo(self._handle(gpu))
         except pynvml.NVMLError as error:
             if error.value in BEGIN_ANEW:
@@ -194,6 +188,9 @@ class NvmlProbe:
         return int(info.total) // MB, int(info.free) // MB
 
     def _handle(self, gpu: str) -> Any:
+        if not self._begun:
+            self._nvml.nvmlInit()
+            self._begun = True
         if gpu.isdecimal():
             return self._nvml.nvmlDeviceGetHandleByIndex(int(gpu))
         return self._nvml.nvmlDeviceGetHandleByUUID(gpu)

@@ -79,6 +79,8 @@ class Images(ServerBackend):
     """An image server; see `queueing.core.ports.Backend` for the contract."""
 
     rules = RULES
+    noun = "an image server"
+    settings = PainterOptions
     ports: ClassVar[tuple[int, ...]] = (
         7801,  # SwarmUI
         8091,  # vLLM-Omni
@@ -107,14 +109,6 @@ class Images(ServerBackend):
         """Whether unloading one model unloads all models of the server."""
         flavour = self._server.flavour
         return flavour is not None and flavour.frees_all
-
-    def check(self, model: ModelSpec) -> None:
-        """Raise `BadModel` for unknown options and unsupported capabilities."""
-        _options(model)
-        if beyond := model.capabilities - self.capabilities:
-            raise BadModel(
-                f"models.{model.name}.capabilities: an image server cannot do {', '.join(sorted(beyond))}"
-            )
 
     def options(self, model: ModelSpec) -> frozenset[str] | None:  # noqa: ARG002 - the port's signature
         """Return the fields the server takes; before detection, those of all possible flavours."""

@@ -95,6 +95,8 @@ class OpenAI(ServerBackend):
     """A server for text and speech; see `queueing.core.ports.Backend` for the contract."""
 
     rules = RULES
+    noun = "a text server"
+    settings = TextOptions
     ports: ClassVar[tuple[int, ...]] = (
         8000,  # vLLM, speaches, llama-cpp-python; ComfyUI Desktop
         11434,  # Ollama
@@ -130,14 +132,6 @@ class OpenAI(ServerBackend):
             base_of(spec.url), headers=authorization(spec.name, token), proxy=spec.proxy
         )
         self._server = TextServer(self._http, spec.name, flavours, stranger=self.stranger)
-
-    def check(self, model: ModelSpec) -> None:
-        """Raise `BadModel` for unknown options and unsupported capabilities."""
-        _options(model)
-        if beyond := model.capabilities - self.capabilities:
-            raise BadModel(
-                f"models.{model.name}.capabilities: a text server cannot do {', '.join(beyond)}"
-            )
 
     def options(self, model: ModelSpec) -> frozenset[str] | None:
         """Return the request fields that a speech model honours. Other models have none."""
@@ -237,7 +231,7 @@ class OpenAI(ServerBackend):
                     question = await self._question(model, request, work.files, flavour)
                     output = await self._answer(model, question, flavour, report)
                 case _:
-                    output = await self._speech(model, request, work.files, report)
+                    output = await self._speech(model, request, work.files, flavour, report)
         return partial(_output, output)
 
     async def _speech(
@@ -245,11 +239,11 @@ class OpenAI(ServerBackend):
         model: ModelSpec,
         request: SpeechToText | TextToSpeech,
         files: Sequence[File],
+        flavour: Flavour,
         report: Report,
     ) -> Output:
         """Transcribe a recording, or read a text aloud."""
         with classified():
-            flavour = await self._server.known()
             form = await flavour.audio(self._http)
         if isinstance(request, SpeechToText):
             recording = Recording(

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
 EXTRA = frozenset({"top_k", "min_p", "repeat_penalty", "reasoning_effort"})
-TEXTS_ONLY = EmbeddingForm(tokens=False)
 JIT_OFF = (
     "LM Studio does not load models on request: switch on 'Just-in-time model loading' in its "
     "developer settings, or load them there"
@@ -96,20 +95,25 @@ class LoadedAs(ServerReply):
 # ---------------------------------------------------------------- the two generations
 
 
-class LMStudio4(Flavour):
-    """LM Studio 0.4 and newer, through its REST API v1."""
+class _LMStudioFlavour(Flavour):
+    """What both generations have in common."""
 
-    name: ClassVar[str] = "lmstudio"
-    embedding: ClassVar[EmbeddingForm] = TEXTS_ONLY
+    embedding: ClassVar[EmbeddingForm] = EmbeddingForm(tokens=False)
     suffix_path: ClassVar[str | None] = None
     prompt_tokens: ClassVar[bool] = False
     echoes: ClassVar[bool] = False
     extra: ClassVar[frozenset[str]] = EXTRA
     json_object: ClassVar[bool] = False
     sounds: ClassVar[AudioForm] = SILENT
-    can_unload: ClassVar[bool] = True
     exact: ClassVar[bool] = True
     eager: ClassVar[bool] = True
+
+
+class LMStudio4(_LMStudioFlavour):
+    """LM Studio 0.4 and newer, through its REST API v1."""
+
+    name: ClassVar[str] = "lmstudio"
+    can_unload: ClassVar[bool] = True
     note: ClassVar[str] = ""
 
     async def describe(self, http: Http) -> str | None:
@@ -141,19 +145,10 @@ class LMStudio4(Flavour):
             read(LoadedAs, await http.post_json("/api/v1/models/unload", {"instance_id": instance}))
 
 
-class LMStudio3(Flavour):
+class LMStudio3(_LMStudioFlavour):
     """LM Studio 0.3.6 to 0.3.x: lists models through REST API v0, loads only on a request."""
 
     name: ClassVar[str] = "lmstudio-0.3"
-    embedding: ClassVar[EmbeddingForm] = TEXTS_ONLY
-    suffix_path: ClassVar[str | None] = None
-    prompt_tokens: ClassVar[bool] = False
-    echoes: ClassVar[bool] = False
-    extra: ClassVar[frozenset[str]] = EXTRA
-    json_object: ClassVar[bool] = False
-    sounds: ClassVar[AudioForm] = SILENT
-    exact: ClassVar[bool] = True
-    eager: ClassVar[bool] = True
     note: ClassVar[str] = (
         "LM Studio older than 0.4 cannot unload over HTTP: a model stays until LM Studio's idle timer "
         "ends (see idle_unload_s), and other models on that GPU wait until then. Turn off 'Only keep "
