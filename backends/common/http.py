@@ -169,9 +169,9 @@ class Http:
         """POST and return a non-JSON response of at most `limit` bytes."""
         return await self._whole(self._post(path, body), timeout_s, limit)
 
-    async def delete(self, path: str, *, timeout_s: float = ANSWER_S) -> None:
+    async def delete(self, path: str) -> None:
         """DELETE and ignore the response body."""
-        await self._whole(ServerCall(method="DELETE", url=self._url(path)), timeout_s, ERROR_LIMIT)
+        await self._whole(ServerCall(method="DELETE", url=self._url(path)), ANSWER_S, ERROR_LIMIT)
 
     async def head(self, path: str, *, params: Params | None = None) -> None:
         """Ask for a response without its body; `HttpRefused` if there is none."""

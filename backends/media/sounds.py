@@ -96,18 +96,18 @@ async def as_form(file: File, form: SpeechFormat) -> File:
     return File(name=f"{_stem(file)}.{form}", mime=FORMS[form], data=made)
 
 
-async def as_music(file: File, *, limit: int = _MUSIC_MOST) -> File:
+async def as_music(file: File) -> File:
     """Prepare audio for music players: MP3 and AAC stay unchanged, everything else becomes MP3.
 
-    Raises `SoundError`, also if it cannot be made to fit into `limit` bytes.
+    Raises `SoundError`, also if it cannot be made to fit.
     """
     try:
         looks = (await videos.looked_at(file)).looks
-        if looks.sound in _MUSIC.get(mime_of(file.data), ()) and len(file.data) <= limit:
+        if looks.sound in _MUSIC.get(mime_of(file.data), ()) and len(file.data) <= _MUSIC_MOST:
             return file
         if looks.image or not looks.sound:
             raise SoundError(SoundFault.UNREADABLE, f"{file.mime} is not audio")
-        return await videos.fitted(file, limit)
+        return await videos.fitted(file, _MUSIC_MOST)
     except NoLibrary as error:
         raise SoundError(SoundFault.NO_LIBRARY, str(error)) from error
     except MediaError as error:

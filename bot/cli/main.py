@@ -17,7 +17,6 @@ from bot.app.control_socket import NotRunning
 from bot.app.process import run_until_signal
 from bot.cli import database
 from bot.cli.arguments import parser
-from bot.cli.database import BROKEN
 from bot.cli.demo.options import DemoOptions
 from bot.config.loader import Config, ConfigError, load, sign_at
 from bot.config.reading.values import passwords
@@ -27,6 +26,7 @@ from queueing.core.concurrency import first_cause
 from queueing.core.errors import BadModel, StoreError
 
 UNUSABLE = 1
+BROKEN = database.BROKEN
 
 _log = logging.getLogger(__name__)
 

@@ -76,15 +76,15 @@ def loaded(text: str, path: Path, environ: Mapping[str, str] = os.environ) -> Co
     return config.with_warnings((*config.warnings, *beside.warnings))
 
 
-def sign_at(path: Path, environ: Mapping[str, str] = os.environ) -> Path:
+def sign_at(path: Path) -> Path:
     """Return the path of a bot's sign of life; see `Config.sign_of_life`.
 
     Only the `database` setting must be valid, and no other variable need be set. Raises
     `ConfigError`.
     """
     folder = path.parent.resolve()
-    beside, mounted = environment.read_beside(folder), environment.read(environ)
-    document = config_yaml.read(text_of(path), mounted.beneath(beside.beneath(environ)))
+    beside, mounted = environment.read_beside(folder), environment.read(os.environ)
+    document = config_yaml.read(text_of(path), mounted.beneath(beside.beneath(os.environ)))
     if not isinstance(document.value, dict):
         raise ConfigError(sentences(document, path.name, document.problems))
     place = {name: value for name, value in document.value.items() if name == "database"}

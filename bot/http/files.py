@@ -95,8 +95,8 @@ class DownloadSlots:
 class FileSender:
     """Sends files as responses. A server's routes share one instance and thereby its limits."""
 
-    def __init__(self, turns: DownloadSlots | None = None, *, piece_s: float = PIECE_S) -> None:
-        self._turns = turns or DownloadSlots()
+    def __init__(self, *, piece_s: float = PIECE_S) -> None:
+        self._turns = DownloadSlots()
         self._piece_s = piece_s
 
     async def send(

@@ -16,8 +16,7 @@ LEAST_WATCHED_S = 60.0  # minimum window: a single arrival is not a rate
 class ArrivalRates:
     """Arrivals per second of each model, exponentially weighted with a time constant of 15 min."""
 
-    def __init__(self, tau_s: float = RATE_TAU_S) -> None:
-        self._tau_s = tau_s
+    def __init__(self) -> None:
         self._weights: dict[str, tuple[float, float]] = {}  # by model: rate, and its time
         self._began_at: float | None = None
 
@@ -25,7 +24,7 @@ class ArrivalRates:
         """Count an arrival."""
         if self._began_at is None:
             self._began_at = now
-        self._weights[model] = self._weight(model, now) + 1 / self._tau_s, now
+        self._weights[model] = self._weight(model, now) + 1 / RATE_TAU_S, now
 
     def per_s(self, model: str, now: float) -> float:
         """Return the present rate; 0 for a model never requested.
@@ -36,7 +35,7 @@ class ArrivalRates:
         if self._began_at is None:
             return 0.0
         watched_s = max(now - self._began_at, LEAST_WATCHED_S)
-        return self._weight(model, now) / (1 - exp(-watched_s / self._tau_s))
+        return self._weight(model, now) / (1 - exp(-watched_s / RATE_TAU_S))
 
     def last_at(self, model: str) -> float:
         """Return when a model was last requested, 0 for never."""
@@ -48,7 +47,7 @@ class ArrivalRates:
 
     def _weight(self, model: str, now: float) -> float:
         weight, at = self._weights.get(model, (0.0, now))
-        return weight * exp((at - now) / self._tau_s)
+        return weight * exp((at - now) / RATE_TAU_S)
 
 
 LASTS_S = 3600.0  # time in which a rate is expected to fall to a third

@@ -116,12 +116,10 @@ class Forecast:
     Questions may come in any order. Each costs only what earlier ones have not computed.
     """
 
-    def __init__(
-        self, snapshot: Snapshot, service: Service, *, most_starts: int = MOST_STARTS
-    ) -> None:
+    def __init__(self, snapshot: Snapshot, service: Service) -> None:
         self._origin = snapshot
         self._service = service
-        self._simulation = Simulation(snapshot, service, most_starts=most_starts)
+        self._simulation = Simulation(snapshot, service, most_starts=MOST_STARTS)
 
     @property
     def far(self) -> bool:

@@ -83,9 +83,9 @@ def error_type(status: HTTPStatus) -> str:
     return _TYPES.get(status, "invalid_request_error")
 
 
-def invalid(message: str, param: str | None = None, code: str | None = None) -> ApiError:
+def invalid(message: str, param: str | None = None) -> ApiError:
     """Build a 400, which SDKs never retry."""
-    return ApiError(status=HTTPStatus.BAD_REQUEST, message=message, param=param, code=code)
+    return ApiError(status=HTTPStatus.BAD_REQUEST, message=message, param=param)
 
 
 def reason_sentence(reason: Reason) -> str:

@@ -8,7 +8,7 @@ continues.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import KW_ONLY, dataclass, field, replace
 from http import HTTPStatus
 
@@ -44,7 +44,6 @@ class HookSettings:
     key: bytes = b""
     url: str | None = None
     proxies: Proxies = NO_PROXIES
-    pauses_s: Sequence[float] = field(default_factory=lambda: PAUSES_S)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -146,8 +145,7 @@ class WebhookCalls:
             return f"{type(error).__name__}{through(proxy)}"
 
     def _again(self, name: str, owed: OwedCall, failure: str) -> None:
-        pauses = self.settings.pauses_s
-        pause_s = pauses[min(owed.tries, len(pauses) - 1)]
+        pause_s = PAUSES_S[min(owed.tries, len(PAUSES_S) - 1)]
         if self.clock.now() + pause_s > owed.ended_at + END_S:
             log.warning("job %d: giving up on its webhook at %s: %s", owed.job_id, name, failure)
             self.settled(owed.job_id)
