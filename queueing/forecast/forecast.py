@@ -116,10 +116,12 @@ class Forecast:
     Questions may come in any order. Each costs only what earlier ones have not computed.
     """
 
-    def __init__(self, snapshot: Snapshot, service: Service) -> None:
+    def __init__(
+        self, snapshot: Snapshot, service: Service, *, most_starts: int = MOST_STARTS
+    ) -> None:
         self._origin = snapshot
         self._service = service
-        self._simulation = Simulation(snapshot, service, most_starts=MOST_STARTS)
+        self._simulation = Simulation(snapshot, service, most_starts=most_starts)
 
     @property
     def far(self) -> bool:
