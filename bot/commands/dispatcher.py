@@ -26,6 +26,7 @@ from bot.commands.call.jobs import has_words
 from bot.commands.call.parser import Args, check, filled, options, parse, usage
 from bot.commands.call.pasted import with_pasted
 from bot.commands.make import ask
+from bot.commands.me import help as help_command
 from bot.commands.registry import HANDLERS, PANELS
 from bot.core.answers import Answer, Reply
 from bot.core.arrivals import Arrival, Arrivals
@@ -59,7 +60,7 @@ def meant(
     text replied to with the bare name, or a recording, alone or with a model's name, is a question
     in itself. "//image cat" and "/ image cat" are typing slips, and "/image@usher cat" is
     Telegram's notation. None of them is a question for a model, so they are answered with the help
-    about that command.
+    about that command. The word "help" alone, in any language, asks for the commands.
     """
     if invocation.command != "ask" or invocation.options:
         return invocation
@@ -74,12 +75,14 @@ def meant(
         return replace(invocation, command="listen")
     slip = _SLIP.match(text)
     named = (slip[1] or slip[2]) if slip is not None else ""
-    if named.lower() in commands:
+    alone = text.casefold() in _HELP and not (kinds or invocation.replied_to)
+    if alone or named.lower() in commands:
         return replace(invocation, command="help", text=named, files=())
     return invocation
 
 
 _TYPED_OPTION = re.compile(r"(?<![\w-])--(?=[a-z])")
+_HELP = frozenset(names_of(help_command.COMMAND))
 log = logging.getLogger(__name__)
 _altered = altering(Invocation)
 

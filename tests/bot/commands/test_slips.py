@@ -17,6 +17,19 @@ def test_a_slip_of_the_slash_is_answered_with_the_help_of_that_command() -> None
     assert [text.startswith("/image [model] <prompt>") for text in told] == [True] * len(SLIPS)
 
 
+def test_the_word_help_alone_asks_for_the_commands() -> None:
+    """The first word that people send to a bot would be pondered by a language model."""
+
+    async def scenario(running: Bot) -> None:
+        for line in ("help", "Hilfe"):
+            assert await ask(running, f"/ask {line}", group=True) is None, line
+        assert said(await ask(running, "/ask help me")) == [("user", "help me")]
+
+    told = [text for _, text in in_bot(scenario).private]
+    assert all("/help image" in text for text in told)
+    assert len(told) == 2
+
+
 def test_a_command_without_words_in_a_reply_draws_the_words_replied_to() -> None:
     """Who likes somebody's idea for an image would have to type it again."""
     theirs = {"quoted": "a cat in a hat", "quoted_by": "Bob"}
