@@ -80,7 +80,7 @@ IS_REPEATABLE = "USHER_RANDOM" not in os.environ
 settings.register_profile(
     THOROUGH_PROFILE, deadline=None, print_blob=True, derandomize=IS_REPEATABLE
 )
-settings.register_profile(QUICK_PROFILE, settings.get_profile(THOROUGH_PROFILE))
+settings.register_profile(QUICK_PROFILE, settings.get_profile(THOROUGH_PROFILE), max_examples=25)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -123,6 +123,7 @@ def pytest_collection() -> Iterator[None]:
     gc.disable()
     yield
     gc.freeze()
+    gc.set_threshold(10_000, 20, 20)  # what is left is looked for at the end of each file
     gc.enable()
 
 
