@@ -3,6 +3,7 @@
 import asyncio
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import openai
@@ -46,10 +47,14 @@ async def test_the_package_comes_again_when_it_is_told_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A full line would fail programs that could wait a second, or be asked without a pause."""
-    for kind in RefusalKind:
-        if (row := kind.value).api.again_s is not None:
-            at_once = row._replace(api=row.api._replace(again_s=1.0))
-            monkeypatch.setattr(kind, "_value_", at_once)
+    rests, free = list[float](), asyncio.Event()
+
+    async def rest(asked_s: float) -> None:
+        rests.append(asked_s)
+        if len(rests) > 1:
+            await free.wait()
+
+    monkeypatch.setattr(openai._base_client, "anyio", SimpleNamespace(sleep=rest))
     more = "limits: {open_per_person: 1, queued_per_person: 1}"
     async with programming(tmp_path, more=more) as program:
         program.server.hold.clear()
@@ -60,8 +65,10 @@ async def test_the_package_comes_again_when_it_is_told_to(
         await program.until_requested(3)
         program.server.hold.set()
         assert (await first).choices[0].message.content == SAID
+        free.set()
         assert (await refused).choices[0].message.content == SAID
         assert len(await program.jobs()) == 2
+        assert all(5 <= asked_s <= 120 for asked_s in rests)
         await patient.close()
 
 
