@@ -80,7 +80,7 @@ IS_REPEATABLE = "USHER_RANDOM" not in os.environ
 settings.register_profile(
     THOROUGH_PROFILE, deadline=None, print_blob=True, derandomize=IS_REPEATABLE
 )
-settings.register_profile(QUICK_PROFILE, settings.get_profile(THOROUGH_PROFILE), max_examples=25)
+settings.register_profile(QUICK_PROFILE, settings.get_profile(THOROUGH_PROFILE))
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -40,6 +40,7 @@ from queueing.core.errors import (
     UnreadableAnswer,
 )
 from queueing.core.requests import Progress, TextToImage
+from tests.samples import examples
 from tests.told import words
 
 if TYPE_CHECKING:
@@ -145,6 +146,7 @@ def test_any_frame_can_be_read(frame: bytes) -> None:
     assert read_preview(frame, KEY) is None
 
 
+@examples(100, quick=25)
 @given(text=st.text() | st.recursive(st.none() | st.text(), st.lists).map(json.dumps))
 def test_any_message_can_be_read(text: str) -> None:
     """A message of a new kind would end the watch."""
@@ -288,6 +290,7 @@ JSON = st.recursive(
 )
 
 
+@examples(100, quick=25)
 @given(body=JSON)
 def test_no_answer_of_a_server_can_crash_us(body: Any) -> None:
     """A broken server would end in a traceback instead of a retry."""

@@ -14,6 +14,7 @@ from backends.openai.chat.completion import PassedOnReader
 from bot.api.openai.chat_stream import ChatStream, Heading
 from bot.api.runs.runs import Run
 from tests.queueing.planning.worlds import jobs
+from tests.samples import examples
 
 texts = st.text(max_size=6) | st.sampled_from(['"', "\\", "\n", "é😀", "\u2028", "\x7f", PROBE])
 deltas = st.one_of(
@@ -84,6 +85,7 @@ def sent(stream: list[str]) -> list[bytes]:
     return events
 
 
+@examples(100, quick=25)
 @given(streams | repeated)
 def test_a_reader_learns_the_same_from_chunks_it_does_not_parse(stream: list[Any]) -> None:
     """A word would be missing from an answer, or a reason for its end."""

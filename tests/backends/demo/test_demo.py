@@ -34,6 +34,7 @@ from queueing.core.requests import (
     Work,
 )
 from queueing.core.specs import BackendSpec, ModelSpec
+from tests.samples import examples
 from tests.simulation import loop
 from tests.told import words
 
@@ -357,6 +358,7 @@ async def test_speech_has_a_tone_for_each_word_and_the_words_as_its_name() -> No
     assert (await made(demo(), other)).files[0].data != short.data
 
 
+@examples(100, quick=25)
 @given(st.text(min_size=1, max_size=300))
 def test_any_text_can_be_spoken_and_named(text: str) -> None:
     """A strange text would crash the demo, or leave its folder."""

@@ -26,6 +26,7 @@ from tests.backends.media.planted import (
     saved,
     words_of,
 )
+from tests.samples import examples
 
 CLEAN = {kind: without_metadata(each()) for kind, each in PLANTED.items() if kind != "AVIF"}
 STILL: list[tuple[str, dict[str, object]]] = [(kind, {}) for kind in PLANTED]
@@ -177,6 +178,7 @@ def test_an_avif_becomes_a_webp_that_moves_as_before() -> None:
     assert shown == [70, 90]
 
 
+@examples(100, quick=25)
 @given(cut=st.integers(45, 500), flip=st.integers(30, 400))
 def test_a_broken_avif_costs_itself_only(cut: int, flip: int) -> None:
     """One of a server's files would end the attempt with a traceback."""

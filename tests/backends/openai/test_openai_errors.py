@@ -28,6 +28,7 @@ from queueing.core.errors import (
     Unavailable,
     UnknownFailure,
 )
+from tests.samples import examples
 
 RECORDED = Path(__file__).parents[1] / "recorded"
 
@@ -242,6 +243,7 @@ def test_a_request_that_crashes_an_engine_is_charged() -> None:
     assert not isinstance(error, NotLoaded)
 
 
+@examples(100, quick=25)
 @given(st.integers(100, 599), st.recursive(st.none() | st.text() | st.integers(), st.lists))
 def test_any_answer_is_understood_somehow(status: int, body: object) -> None:
     """A strange error would become a crash of the bot."""

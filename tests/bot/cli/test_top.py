@@ -17,6 +17,7 @@ from bot.monitoring.live_state import LiveState
 from bot.monitoring.records import HourSpan
 from queueing.core.snapshot import Reason, WaitCause
 from tests.bot.platforms.web.dashboard.examples import ExampleRecords
+from tests.samples import examples
 
 AT = datetime(2026, 1, 1, 12).timestamp()  # noqa: DTZ001  # noon where the test runs
 RECORDS = ExampleRecords(AT)
@@ -170,6 +171,7 @@ def test_names_and_causes_are_shown_as_they_are() -> None:
     assert "\r" not in shown
 
 
+@examples(100, quick=25)
 @given(width=st.integers(40, 200), name=st.text(min_size=1, max_size=60))
 def test_no_line_is_wider_than_the_terminal(width: int, name: str) -> None:
     """The terminal would break lines, and the image would scroll away."""

@@ -16,6 +16,7 @@ from tests.bot.config.configs import (
     problems,
     with_lines,
 )
+from tests.samples import examples
 
 
 def test_mistakes_of_every_kind_are_told_together() -> None:
@@ -446,6 +447,7 @@ def test_no_text_does_anything_but_load_or_be_refused(text: str) -> None:
         parse(text, {})
 
 
+@examples(100, quick=25)
 @given(
     st.recursive(
         st.none()

@@ -16,6 +16,7 @@ from bot.platforms.telegram.platform import Telegram
 from queueing.core.jobs import JobState, stand_in
 from queueing.core.status import Estimate
 from tests.fakes.chat import FakeChat
+from tests.samples import examples
 from tests.simulation.loop import in_virtual_time
 
 
@@ -99,6 +100,7 @@ messages = st.lists(
 )
 
 
+@examples(100, quick=25)
 @given(messages, st.integers(0, 20))
 def test_what_goes_next_is_a_result_if_one_is_ready(
     several: list[dict[str, Any]], sent: int

@@ -18,6 +18,7 @@ from queueing.core.requests import Capability, Progress, TextToVideo, Work
 from queueing.core.specs import ModelSpec
 from tests.backends.comfyui.workflow.graphs import Nodes, ltx, node, prepared, wan
 from tests.fakes.servers.comfyui import FakeComfyUI
+from tests.samples import examples
 
 KEY = "5bb09fbe-4720-4c6f-9ae7-c6bda740888e"
 
@@ -99,6 +100,7 @@ def test_a_graph_tells_the_steps_of_its_samplers(subtests: pytest.Subtests) -> N
             assert planned_steps(prepared(nodes).nodes)["sampler"] == steps
 
 
+@examples(100, quick=25)
 @given(
     st.lists(
         st.tuples(

@@ -17,6 +17,7 @@ from backends.comfyui.workflow.template import prepare
 from queueing.core.errors import BadModel, Rejected
 from queueing.core.requests import LoraWeight, TextToImage, TextToVideo
 from tests.backends.comfyui.workflow.graphs import node, prepared, references, wan
+from tests.samples import examples
 
 VIDEO = TextToVideo(prompt="a", seconds=2)
 
@@ -186,6 +187,7 @@ _INPUTS = st.sampled_from(
 )
 
 
+@examples(100, quick=25)
 @given(
     st.dictionaries(
         st.sampled_from("abcde"),
@@ -212,6 +214,7 @@ def test_no_graph_breaks_what_reads_it(drawn: dict[str, tuple[str, dict[str, Any
     warm_up(own, seed=1, files=files, limits={})
 
 
+@examples(100, quick=25)
 @given(st.sets(st.sampled_from(["image", "image2", "image3", "image4"])))
 def test_what_is_cut_leaves_no_loose_end(gone: set[str]) -> None:
     """A link to a node that is not there keeps a server from drawing at all."""

@@ -12,6 +12,7 @@ from backends.openai.audio.transcription import SpeechTranscript
 from backends.openai.audio.transcription import heard as read
 from queueing.core.errors import BackendError, UnreadableAnswer
 from tests.fakes.servers.speech_script import segment
+from tests.samples import examples
 
 
 def heard(answer: Any) -> SpeechTranscript:
@@ -32,6 +33,7 @@ ANSWERS = st.fixed_dictionaries(
 )
 
 
+@examples(100, quick=25)
 @given(ANSWERS | ANYTHING)
 def test_any_answer_is_read_or_a_failure(answer: Any) -> None:
     """A server could end a job with a bug instead of a failure."""

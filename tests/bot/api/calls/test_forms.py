@@ -21,6 +21,7 @@ from bot.api.calls.errors import ApiError
 from bot.api.calls.forms import FIELD_LIMIT, PARTS_LIMIT, form_of
 from bot.http.listener import Listener
 from bot.requests.files.images import IMAGE_MB
+from tests.samples import examples
 
 TYPE = "multipart/form-data; boundary=cut"
 END = b"--cut--\r\n"
@@ -230,6 +231,7 @@ async def test_a_body_that_stops_is_given_up(sent: bytes, monkeypatch: pytest.Mo
         writer.close()
 
 
+@examples(100, quick=25)
 @given(
     body=st.lists(
         st.one_of(

@@ -13,6 +13,7 @@ from bot.app.cluster.protocol import from_json, to_json
 from bot.app.cluster.queue_server import written_progress
 from queueing.core.events import Progressed
 from queueing.core.requests import File, Progress
+from tests.samples import examples
 from tests.simulation.loop import in_virtual_time
 
 PREVIEW = File(name="p.png", mime="image/png", data=b"x")
@@ -117,6 +118,7 @@ async def test_what_a_job_reported_before_it_changed_is_told_before() -> None:
     assert [event.job_id for event in told(pushed)] == [1, 2]
 
 
+@examples(100, quick=25)
 @given(st.lists(st.tuples(st.integers(1, 2), REPORTS, st.booleans()), max_size=12), st.integers(0))
 def test_what_is_told_in_pieces_is_what_was_reported(
     said: list[tuple[int, Progress, bool]], joined: int
