@@ -24,7 +24,7 @@ from backends.media.helper import process as helper
 from bot.app import logs
 from bot.http import clients
 from queueing.engine import health_checker, program_watcher, scheduler
-from tests.fakes.media_helper import CANVAS, EAGER
+from tests.fakes.media_helper import CANVAS, EAGER, here
 from tests.samples import QUICK_PROFILE, THOROUGH_PROFILE
 
 # Begun first, so that no worker is left alone with one of them while the others have nothing to do.
@@ -198,6 +198,13 @@ def as_before() -> Iterator[None]:
         if (logger := logging.getLogger(name)).level != before:  # each change costs all loggers
             logger.setLevel(before)
     assert _niceness() == eager
+
+
+@pytest.fixture
+def helper_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Carry out what the helper for files does without its process: test_media_helper.py has it."""
+    for module in ("documents", "images", "videos", "sounds"):
+        monkeypatch.setattr(f"backends.media.{module}.ask", here)
 
 
 @pytest.fixture

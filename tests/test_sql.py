@@ -31,6 +31,9 @@ SQL = re.compile(
     r"\s*(SELECT\b|INSERT\b|UPDATE \w+ SET|DELETE FROM|REPLACE INTO|WITH (RECURSIVE )?\w+ (\([^)]+\) )?AS|CREATE (TABLE|\w* ?INDEX"
     r"|TRIGGER|VIEW)|DROP TABLE|ALTER TABLE|PRAGMA\b|BEGIN\b|COMMIT\b|ROLLBACK\b|SAVEPOINT\b)"
 )
+WORDS = re.compile(
+    "SELECT|INSERT|UPDATE|DELETE|REPLACE|WITH|CREATE|DROP|ALTER|PRAGMA|BEGIN|COMMIT|ROLLBACK|SAVEPOINT"
+)
 FORBIDDEN = {
     r"\bINSERT OR\b|\bREPLACE INTO\b": "ON CONFLICT (…) DO …",
     r"\bINSERT INTO \w+ (VALUES|SELECT)": "the columns by name: their order is each engine's own",
@@ -54,8 +57,14 @@ FORBIDDEN = {
 
 
 def strings(file: Path) -> Iterator[str]:
-    """Yield the texts of a module but its docstrings; of a text with names in it, its beginning."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
+    """Yield the texts of a module but its docstrings; of a text with names in it, its beginning.
+
+    A module without a word that a statement begins with has none to look for.
+    """
+    text = file.read_text(encoding="utf-8")
+    if not WORDS.search(text):
+        return
+    tree = ast.parse(text)
     docs = {
         id(node.body[0].value)
         for node in ast.walk(tree)

@@ -6,7 +6,6 @@ import pytest
 
 from backends.comfyui.backend import ComfyUI
 from tests.backends.comfyui.drawing import connect
-from tests.fakes.media_helper import here
 from tests.fakes.servers.comfyui import FakeComfyUI
 
 
@@ -37,10 +36,3 @@ async def comfy(fake: FakeComfyUI) -> AsyncIterator[ComfyUI]:
     backend = connect(fake)
     yield backend
     await backend.aclose()
-
-
-@pytest.fixture
-def helper_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Carry out what the helper for files does without its process: test_media_helper.py has it."""
-    for module in ("documents", "videos", "sounds"):
-        monkeypatch.setattr(f"backends.media.{module}.ask", here)

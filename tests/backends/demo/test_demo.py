@@ -38,6 +38,8 @@ from tests.samples import examples
 from tests.simulation import loop
 from tests.told import words
 
+pytestmark = pytest.mark.usefixtures("helper_here")
+
 needs_videos = pytest.mark.skipif(not clips.available(), reason="needs usher-bot[media]")
 MODEL = ModelSpec(name="m", backends=("d",), capabilities=frozenset(Capability))
 

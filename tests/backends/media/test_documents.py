@@ -26,6 +26,8 @@ from tests.backends.media.papers import (
     zipped,
 )
 
+pytestmark = pytest.mark.usefixtures("helper_here")
+
 LONG = "The house was built in 1904 and painted twice since then."
 
 

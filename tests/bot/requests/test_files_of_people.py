@@ -12,6 +12,8 @@ pytest.importorskip("av", reason="videos and sound need usher-bot[media]")
 from tests.backends.media.planted import SECRET
 from tests.backends.media.recorded_videos import video
 
+pytestmark = pytest.mark.usefixtures("helper_here")
+
 
 async def test_what_a_document_says_is_cut_to_the_room_there_is() -> None:
     """A long paper would be refused as a whole, or fill the question."""

@@ -28,6 +28,8 @@ from queueing.core.requests import (
 )
 from tests.contracts.backend.backend_harness import Harness, Opens, Server, until
 
+pytestmark = pytest.mark.usefixtures("helper_here")
+
 MODULES = [
     import_module(f"tests.contracts.backend.{file.stem}")
     for file in sorted(Path(__file__).parent.glob("harness_*.py"))

@@ -23,6 +23,8 @@ from tests.bot.api.jobs.test_jobs import done
 from tests.bot.api.routes.test_image_edits import data_url, marking, png
 from tests.bot.api.whole_api import CONFIG, Api, running
 
+pytestmark = pytest.mark.usefixtures("helper_here")
+
 pytest.importorskip("av", reason="videos and sound need usher-bot[media]")
 
 KINDS = {

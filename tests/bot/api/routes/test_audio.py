@@ -24,6 +24,8 @@ from queueing.core.requests import File, Output, SpeechToText, TextToSpeech
 from tests.bot.api.whole_api import CONFIG, WAIT_S, Api, running
 from tests.specs import openai_spec
 
+pytestmark = pytest.mark.usefixtures("helper_here")
+
 pytest.importorskip("av", reason="videos and sound need usher-bot[media]")
 
 SPEAKS = CONFIG.replace(

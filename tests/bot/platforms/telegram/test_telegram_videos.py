@@ -21,6 +21,8 @@ pytest.importorskip("av", reason="videos and sound need usher-bot[media]")
 
 from tests.backends.media.recorded_videos import KINDS, video
 
+pytestmark = pytest.mark.usefixtures("helper_here")
+
 
 def made(kind: str, **how: object) -> File:
     data = video(kind, **how)

@@ -17,6 +17,8 @@ from tests.bot.whole_bot import on_web
 from tests.fakes.programs.chromium import Chromium, Page, running_chromium
 from tests.fakes.servers.speech_script import wav
 
+pytestmark = pytest.mark.usefixtures("helper_here")
+
 HEARS = """
 hosts:
   gpu-1:
