@@ -129,7 +129,7 @@ class Content:
     """The content of a message. Equal contents look the same, so an edit between them is skipped.
 
     - `files` are images or attachments; the first image is shown large.
-    - `buttons` are rows.
+    - `buttons` are rows. A row whose buttons all have one number belongs to that image.
     - `mention` is the only platform user id that this message may notify.
     - `spoiler` hides the images until a reader asks for them.
     - `alt` says what the images show, to those who cannot see them.

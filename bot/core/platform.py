@@ -128,6 +128,7 @@ class ChatLimits:
       whether animated images other than GIFs do. Others are re-encoded.
     - `measure` returns how much of `text` or `caption` a body takes, if that is not the
       length of its words.
+    - `gallery`: of several images in one message, each has its own row of buttons.
     - `draft` shows an answer while it is written, without a message of its own, for half a
       minute or until the next message. Only in private chats.
     - `direct` returns a person's direct chat with the bot, for copies of results.
@@ -153,6 +154,7 @@ class ChatLimits:
     pings: bool = True
     plays: frozenset[str] = PLAYED
     animations: bool = True
+    gallery: bool = False
     measure: Callable[[Body], int] | None = None
     upload_in: Callable[[str], int] | None = None
     draft: "ShowDraft | None" = None

@@ -267,6 +267,7 @@ class ResultRenderer:
             note=note,
             hint=hint,
             seeded=self._models.offer.honours(job.model, "seed"),
+            gallery=limits.gallery and _images_in(files) == _images_in(output.files),
         )
         rendered = await self._render_text(content, output.text, limits, language)
         if len(files) > limits.files_per_edit:
@@ -338,6 +339,10 @@ class ResultRenderer:
         settings = self._chat_settings.of(origin.platform, origin.places)
         hides = settings.spoiler or self._rules.of(origin.asker).spoiler
         return replace(content, spoiler=True) if hides else content
+
+
+def _images_in(files: Sequence[File]) -> int:
+    return sum(is_image(file.mime) for file in files)
 
 
 async def measured(file: File) -> Measures:

@@ -6,7 +6,7 @@ Every button carries its job's id and nothing else, so it works on every old mes
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bot.core.content import Body, Button
 from bot.core.origin import Origin
@@ -74,18 +74,20 @@ def after_end(job: Job, language: str) -> Rows:
     return ((retry, *edit),)
 
 
-def of_result(job: Job, language: str, abilities: Abilities, *, images: int) -> Rows:
+def of_result(
+    job: Job, language: str, abilities: Abilities, *, images: int, gallery: bool = False
+) -> Rows:
     """Return the buttons of a result.
 
-    If there are several images, each has its own buttons.
+    If there are several images, each has its own buttons: a column of them, or in a `gallery` a row.
     """
-    rows = _of_kind(job, language, abilities, images)
+    rows = _of_kind(job, language, abilities, images, gallery=gallery)
     if not (rows and abilities.copy):
         return rows
     return ((*rows[0], _button("copy", job, language)), *rows[1:])
 
 
-def _of_kind(job: Job, language: str, abilities: Abilities, images: int) -> Rows:
+def _of_kind(job: Job, language: str, abilities: Abilities, images: int, *, gallery: bool) -> Rows:
     match job.request:
         case Embed():
             return ()
@@ -96,11 +98,13 @@ def _of_kind(job: Job, language: str, abilities: Abilities, images: int) -> Rows
         case SpeechToText():
             again = _button("again", job, language, "button.again")
             return ((again, _button("delete", job, language)),)
-        case TextToImage(upscale=True):
-            first = (*_original(job.request, language), _button("delete", job, language))
-            return (first, *_onward(job, language, abilities, images))
-        case TextToImage():
+        case TextToImage(upscale=enlarged):
             first = _always(job, language, "button.again")
+            if enlarged:
+                first = (*_original(job.request, language), _button("delete", job, language))
+                abilities = replace(abilities, vary=False, upscale=False)
+            if gallery and images > 1:
+                return (first, *_by_image(job, language, abilities, images))
             changed = _changes(job, language, abilities, images)
             return (first, *changed, *_onward(job, language, abilities, images))
         case _:
@@ -129,6 +133,21 @@ def _onward(job: Job, language: str, abilities: Abilities, images: int) -> Rows:
         return _numbered_rows(video, job, language, images)
     edit = ("edit-image",) if abilities.edit else ()
     return _filled(tuple(_button(each, job, language) for each in (*video, *edit)))
+
+
+def _by_image(job: Job, language: str, abilities: Abilities, images: int) -> Rows:
+    """Return a row of buttons for each image, the most wanted first."""
+    can = {
+        "vary": abilities.vary,
+        "upscale": abilities.upscale,
+        "video": abilities.video,
+        "vary-subtle": abilities.vary,
+    }
+    rows = (
+        tuple(_worded(command, job, language, number) for command, able in can.items() if able)
+        for number in range(1, images + 1)
+    )
+    return tuple(filter(None, rows))
 
 
 def _numbered_rows(commands: Sequence[str], job: Job, language: str, images: int) -> Rows:
@@ -170,6 +189,12 @@ def _numbered(command: str, job: Job, language: str, number: int) -> Button:
     sign, _, words = word(language, _LABELS[command]).partition(" ")
     label, hint = f"{sign} {number}", f"{words} {number}"
     return Button(command=command, job_id=job.id, label=label, number=number, hint=hint)
+
+
+def _worded(command: str, job: Job, language: str, number: int) -> Button:
+    """Return an image's button with all its words, which tell it from those of other images."""
+    label = f"{word(language, _LABELS[command])} {number}"
+    return Button(command=command, job_id=job.id, label=label, number=number)
 
 
 _LABELS = {

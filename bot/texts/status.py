@@ -193,12 +193,14 @@ def result(
     note: Body = (),
     hint: Body = (),
     seeded: bool = True,
+    gallery: bool = False,
 ) -> Content:
     """Return the message of a completed job: its files with their facts, or its answer.
 
     `files` are those that fit the chat; `measures` describe the first. `note` states which files do
     not fit. `abilities` decide which buttons are shown. `hint` is shown only for generated files;
-    for an answer it has served its purpose by then. `seeded` is whether the model takes a seed.
+    for an answer it has served its purpose by then. `seeded` is whether the model takes a seed. In a
+    `gallery` each image has a row of buttons.
     """
     facts = results.facts(job, language, _took(job, language), measures, seeded=seeded)
     body: Body = (*_words(job.request, output, language), *facts)
@@ -207,7 +209,7 @@ def result(
     if note:
         body += ("\n", *note)
     images = sum(file.mime.startswith("image/") for file in output.files)
-    rows = results.of_result(job, language, abilities, images=images)
+    rows = results.of_result(job, language, abilities, images=images, gallery=gallery)
     return Content(body=join(body), files=files, buttons=rows, alt=shown_in(job.request))
 
 

@@ -12,7 +12,7 @@ from bot.commands.call.parser import check, clean, parse, usage
 from bot.commands.registry import COMMANDS
 from bot.core.command import Command, ParamKind
 from bot.core.refusals import Declined
-from bot.platforms.discord import renderer as discord_render
+from bot.platforms.discord import views as discord_views
 from bot.platforms.telegram import renderer as telegram_render
 from bot.platforms.telegram.commands import typed
 from bot.platforms.web.chat.renderer import split_command
@@ -164,7 +164,7 @@ def test_telegrams_marks_over_any_text(text: str, marks: list[MessageEntity]) ->
 @example("cancel:1\n")
 def test_button_ids(data: str) -> None:
     """A forged button id would crash the platform, or smuggle in more than a command and numbers."""
-    for press in (telegram_render.pressed(data), discord_render.pressed(data)):
+    for press in (telegram_render.pressed(data), discord_views.pressed(data)):
         if press is None:
             continue
         command, options = press

@@ -16,7 +16,7 @@ from yarl import URL
 from bot.core.arrivals import Arrival, Arrivals
 from bot.core.content import Content
 from bot.core.platform import MessageRef
-from bot.platforms.discord import renderer as discord_render
+from bot.platforms.discord import forms as discord_forms
 from bot.platforms.telegram.calls import CallReader
 from bot.platforms.telegram.updates import Updates, UpdatesRequest
 from queueing.core.concurrency import TaskGroup
@@ -152,7 +152,7 @@ def test_forms_of_discord(data: Any) -> None:
     """A form of another shape would be lost without a word, or bring in other values."""
     if not isinstance(data, dict):
         return
-    found = discord_render.filled_in(data)
+    found = discord_forms.filled_in(data)
     if found is None:
         return
     command, given_values = found

@@ -7,11 +7,14 @@ from bot.commands.call.context import Call, Context
 from bot.commands.call.files import images, shown_name, whole
 from bot.commands.call.jobs import drawn_images, own_job, replied_job, without, without_images
 from bot.core.attachments import SPOKEN, AttachmentKind
+from bot.core.command import Param, ParamKind
 from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.requests.files.media import checked_sound, require_sound_weight
 from queueing.core.jobs import Job
 from queueing.core.requests import File, TextToImage
 
+NUMBER = Param(name="number", kind=ParamKind.WHOLE, help="param.number", least=1, most=10)
+"""The parameter that tells which of a result's images is meant."""
 RECORDED = SPOKEN | {AttachmentKind.VIDEO}
 
 

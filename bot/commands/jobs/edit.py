@@ -13,7 +13,7 @@ from bot.commands.call.forms import FORM_TEXT_MOST
 from bot.commands.call.jobs import drawn_images, past_job, replied_job, shown_request
 from bot.commands.call.options import ANY_OPTIONS, IMAGES, OPTIONS, given_in
 from bot.commands.call.parser import recheck
-from bot.commands.call.sources import Source, all_sources
+from bot.commands.call.sources import NUMBER, Source, all_sources
 from bot.commands.call.submission import create, repeated
 from bot.core.answers import AcceptedJob, Answer, FormReply
 from bot.core.attachments import AttachmentKind
@@ -72,7 +72,7 @@ EDIT_IMAGE = Command(
     opens_form=True,
     params=(
         Param(name="id", kind=ParamKind.JOB, help="param.job", required=True, positional=True),
-        Param(name="number", kind=ParamKind.WHOLE, help="param.number", least=1, most=4),
+        NUMBER,
         Param(name="prompt", kind=ParamKind.TEXT, help="param.edited", positional=True),
     ),
 )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from bot.commands.call.context import Call, Context
-from bot.commands.call.sources import Source, meant_source
+from bot.commands.call.sources import NUMBER, Source, meant_source
 from bot.commands.call.submission import draw
 from bot.core.answers import Answer
 from bot.core.attachments import AttachmentKind
@@ -26,7 +26,7 @@ UPSCALE = Command(
             able=(Capability.UPSCALE,),
         ),
         Param(name="id", kind=ParamKind.JOB, help="param.job"),
-        Param(name="number", kind=ParamKind.WHOLE, help="param.number", least=1, most=4),
+        NUMBER,
         Param(name="image", kind=ParamKind.IMAGE, help="param.image"),
     ),
 )
@@ -54,7 +54,7 @@ VARY = Command(
     takes={AttachmentKind.IMAGE: 1},
     params=(
         Param(name="id", kind=ParamKind.JOB, help="param.job"),
-        Param(name="number", kind=ParamKind.WHOLE, help="param.number", least=1, most=4),
+        NUMBER,
         Param(
             name="how",
             kind=ParamKind.CHOICE,
@@ -121,7 +121,7 @@ VARY_SUBTLE = Command(
     hidden=True,
     params=(
         Param(name="id", kind=ParamKind.JOB, help="param.job", required=True),
-        Param(name="number", kind=ParamKind.WHOLE, help="param.number", least=1, most=4),
+        NUMBER,
     ),
 )
 

@@ -2,7 +2,7 @@
 
 from bot.commands.call.context import Call, Context
 from bot.commands.call.options import VIDEO_OPTIONS, WHEN, given_in
-from bot.commands.call.sources import all_sources
+from bot.commands.call.sources import NUMBER, all_sources
 from bot.commands.call.submission import create
 from bot.core.answers import Answer
 from bot.core.attachments import AttachmentKind
@@ -33,7 +33,7 @@ COMMAND = Command(
         *WHEN,
         Param(name="raw", kind=ParamKind.FLAG, help="param.raw", rare=True),
         Param(name="id", kind=ParamKind.JOB, help="param.job"),
-        Param(name="number", kind=ParamKind.WHOLE, help="param.number", least=1, most=4),
+        NUMBER,
         Param(name="image", kind=ParamKind.IMAGE, help="param.first_image"),
         Param(name="last", kind=ParamKind.IMAGE, help="param.last_image"),
     ),

@@ -2,6 +2,9 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
+from pathlib import PurePosixPath
+from urllib.parse import unquote, urlsplit
 
 import aiohttp
 import discord
@@ -11,6 +14,7 @@ from bot.core.errors import ChatError, ChatUnavailable, TooLarge
 from bot.core.platform import Attachment
 from bot.platforms.discord.errors import chat_errors
 from bot.platforms.discord.forwards import said_in
+from bot.platforms.discord.layouts import media_in
 
 DOWNLOAD_TIMEOUT_S = 60.0
 
@@ -30,9 +34,11 @@ def attachments_of(
     voice = message.flags.voice
     for file in message.attachments:
         yield attachment_of(file, how, replied=replied, voice=voice)
+    yield from _in_layout(message, how, replied=replied)
     for snapshot in message.message_snapshots:
         for file in snapshot.attachments:
             yield attachment_of(file, how, replied=replied, voice=snapshot.flags.voice)
+        yield from _in_layout(snapshot, how, replied=replied)
     stickers = [*message.stickers, *_stickers_of(message)]
     for sticker in stickers:
         yield _placeholder(AttachmentKind.STICKER, sticker.name, replied=replied)
@@ -83,6 +89,23 @@ def attachment_of(
     )
 
 
+def _in_layout(
+    message: discord.Message | discord.MessageSnapshot, how: Downloads, *, replied: bool
+) -> Iterator[Attachment]:
+    """Yield the files in a layout. Discord does not tell their sizes."""
+    for media in media_in(message):
+        name = PurePosixPath(unquote(urlsplit(media.url).path)).name
+        mime = media.content_type or ""
+        yield Attachment(
+            kind=kind_of(name, mime),
+            name=name,
+            mime=mime.partition(";")[0].strip() or "application/octet-stream",
+            size=0,
+            read=partial(_download, media.url, how),
+            replied=replied,
+        )
+
+
 def _stickers_of(message: discord.Message) -> Iterator[discord.StickerItem]:
     for snapshot in message.message_snapshots:
         yield from snapshot.stickers
@@ -90,7 +113,8 @@ def _stickers_of(message: discord.Message) -> Iterator[discord.StickerItem]:
 
 def _is_only_shown(snapshot: discord.MessageSnapshot) -> bool:
     """Return whether a forwarded message consists only of embeds and buttons made by a program."""
-    said = said_in(snapshot) or snapshot.attachments or snapshot.stickers
+    files = snapshot.attachments or any(media_in(snapshot))
+    said = said_in(snapshot) or files or snapshot.stickers
     return not said and bool(snapshot.embeds or snapshot.components)
 
 

@@ -59,24 +59,4 @@ class AwayCalls:
 async def post(webhook: discord.Webhook, content: Content) -> discord.WebhookMessage:
     """Answer a call once more. Raises the library's errors."""
     message = outgoing(content, now=time.time())
-    return await webhook.send(
-        message.text,
-        files=message.files,
-        view=message.view or discord.utils.MISSING,
-        ephemeral=True,
-        suppress_embeds=True,
-        allowed_mentions=message.mentions,
-        wait=True,
-    )
-
-
-async def show(webhook: discord.Webhook, message_id: int, content: Content) -> None:
-    """Replace an answer's whole content. Raises the library's errors."""
-    message = outgoing(content, now=time.time())
-    await webhook.edit_message(
-        message_id,
-        content=message.text,
-        attachments=message.files,
-        view=message.view,
-        allowed_mentions=message.mentions,
-    )
+    return await webhook.send(ephemeral=True, wait=True, **message.sent())

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import discord
 
+from bot.platforms.discord.layouts import words_in
 from queueing.core.concurrency import timeout
 
 COMMENT_WITHIN_S = 1.0
@@ -20,9 +21,9 @@ _PREVIEWS = frozenset({"article", "gifv", "image", "link", "video"})
 
 
 def said_in(message: discord.Message | discord.MessageSnapshot) -> str:
-    """Return the text of a message, including what a program put into embeds."""
+    """Return the text of a message, including what a program put into embeds and layouts."""
     embeds = (_embedded(each) for each in message.embeds if each.type not in _PREVIEWS)
-    return "\n\n".join(filter(None, (message.content, *embeds)))
+    return "\n\n".join(filter(None, (message.content, *embeds, *words_in(message))))
 
 
 def _embedded(embed: discord.Embed) -> str:

@@ -14,7 +14,6 @@ from typing import Any
 
 import aiohttp
 import discord
-from discord.utils import MISSING
 
 from bot.core.arrivals import Arrival
 from bot.core.content import Content, Form
@@ -29,6 +28,7 @@ from bot.platforms.discord.errors import (
     EXPIRED_INTERACTION,
     chat_errors,
 )
+from bot.platforms.discord.forms import modal_of
 from bot.platforms.discord.forwards import said_in
 from bot.platforms.discord.names import (
     PeopleSeen,
@@ -39,7 +39,7 @@ from bot.platforms.discord.names import (
     people_chosen,
     people_of,
 )
-from bot.platforms.discord.renderer import modal_of, outgoing
+from bot.platforms.discord.renderer import outgoing
 from bot.platforms.discord.rush import Rush
 from bot.platforms.discord.text.mentions import Names, readable
 from queueing.core.concurrency import TaskGroup, timeout
@@ -330,38 +330,19 @@ class InteractionReply:
         self, content: Content, *, private: bool
     ) -> "discord.InteractionCallbackResponse[Any]":
         message = outgoing(content, now=time.time())
-        return await self._interaction.response.send_message(
-            message.text,
-            view=message.view or MISSING,
-            ephemeral=private,
-            suppress_embeds=True,
-            allowed_mentions=message.mentions,
-        )
+        return await self._interaction.response.send_message(ephemeral=private, **message.first())
 
     async def _replace_thinking(self, content: Content) -> int:
         message = outgoing(content, now=time.time())
-        edited = await self._interaction.edit_original_response(
-            content=message.text,
-            attachments=message.files,
-            view=message.view,
-            allowed_mentions=message.mentions,
-        )
+        edited = await self._interaction.edit_original_response(**message.replaced())
         private, self._thinking = self._thinking, None
-        if "://" in message.text and not private:
+        if "://" in message.text and not (private or message.layout):
             await _fold(edited)
         return edited.id
 
     async def _follow_up(self, content: Content, *, private: bool) -> int:
         message = outgoing(content, now=time.time())
-        sent = await self._interaction.followup.send(
-            message.text,
-            files=message.files,
-            view=message.view or MISSING,
-            ephemeral=private,
-            suppress_embeds=True,
-            allowed_mentions=message.mentions,
-            wait=True,
-        )
+        sent = await self._interaction.followup.send(ephemeral=private, wait=True, **message.sent())
         return sent.id
 
     async def _post_instead(self, content: Content, *, private: bool) -> MessageRef | None:

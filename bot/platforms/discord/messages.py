@@ -26,6 +26,7 @@ from bot.platforms.discord.attachments import (
 )
 from bot.platforms.discord.channels import chat_of, rights_of_author, within
 from bot.platforms.discord.forwards import said_in
+from bot.platforms.discord.layouts import media_in
 from bot.platforms.discord.names import PeopleSeen, names_here, people_of
 from bot.platforms.discord.text.mentions import Named, nobody, readable
 from bot.texts.catalogue import language_of, say
@@ -135,7 +136,8 @@ class DiscordMessageCall:
         """
         replied = self._replied()
         here = self.message.guild is not None and not self._names_us()
-        return here and replied is not None and bool(replied.attachments)
+        shown = replied is not None and (replied.attachments or any(media_in(replied)))
+        return here and bool(shown)
 
     def _names_us(self) -> bool:
         return self._names_our_role() or self._name().search(self.message.content) is not None

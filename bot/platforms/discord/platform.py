@@ -10,6 +10,7 @@ import secrets
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 
 import discord
 from discord import app_commands
@@ -31,7 +32,6 @@ from bot.core.platform import (
 )
 from bot.platforms.discord.away import AwayCalls, caller_of, is_away
 from bot.platforms.discord.away import post as post_away
-from bot.platforms.discord.away import show as show_away
 from bot.platforms.discord.channels import chat_of, rights_of
 from bot.platforms.discord.client import Client, Starts
 from bot.platforms.discord.commands import Describe, missing_commands
@@ -128,6 +128,7 @@ class Discord:
         overall_per_s=45.0,  # of 50
         free_edit_s=3300.0,  # after an hour, edits have a separate small budget (error 30046)
         previews=True,
+        gallery=True,
         free_answers=True,  # an initial response does not count against the channel's budget
         sends_once=True,
     )
@@ -289,19 +290,20 @@ class Discord:
         if is_away(ref.chat):
             with chat_errors():
                 async with timeout(_patience_s(content)):
-                    await show_away(self._answers_to(ref.chat), int(ref.message), content)
+                    webhook = self._answers_to(ref.chat)
+                    await show(partial(webhook.edit_message, int(ref.message)), content)
             return
         channel = self._channel(ref.chat)
         message = channel.get_partial_message(int(ref.message))
         with chat_errors():
             async with timeout(_patience_s(content)):
                 try:
-                    await show(message, content)
+                    await show(message.edit, content)
                 except discord.HTTPException as error:
                     if error.code != ARCHIVED_THREAD:
                         raise
                     await self._unarchive(channel.id)
-                    await show(message, content)
+                    await show(message.edit, content)
 
     async def delete(self, ref: MessageRef) -> None:
         """Delete one of the bot's messages. Idempotent."""

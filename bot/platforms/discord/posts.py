@@ -5,6 +5,7 @@ Raises the library's errors; the caller translates them.
 
 import hashlib
 import time
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import discord
@@ -12,10 +13,14 @@ import discord
 from bot.core.content import Content
 from bot.core.platform import MessageRef
 from bot.platforms.discord.errors import EXPIRED_INTERACTION, NO_HISTORY_TO_REPLY
+from bot.platforms.discord.forwards import said_in
+from bot.platforms.discord.layouts import media_in
 from bot.platforms.discord.renderer import outgoing
 
 NONCE_MOST = 25  # characters; Discord refuses longer ones
 UNKNOWN_MESSAGE = 10008
+LAYOUT_FLAG = "IS_COMPONENTS_V2"
+"""Named by Discord's refusal of text outside a layout's components."""
 
 
 def nonce_of(text: str) -> str:
@@ -63,29 +68,21 @@ async def _post(
         quoting["reference"] = discord.MessageReference(
             message_id=int(reply_to.message), channel_id=channel.id, fail_if_not_exists=False
         )
-    return await channel.send(
-        message.text,
-        files=message.files,
-        view=message.view or discord.utils.MISSING,
-        allowed_mentions=message.mentions,
-        suppress_embeds=True,
-        nonce=nonce,
-        **quoting,
-    )
+    return await channel.send(nonce=nonce, **message.sent(), **quoting)
 
 
 def shows(sent: discord.Message, content: Content) -> bool:
     """Return whether a message shows the content, rather than that of an earlier attempt."""
     words = outgoing(content, now=time.time()).text.split()
-    return sent.content.split() == words and len(sent.attachments) == len(content.files)
+    files = len(sent.attachments) + len(list(media_in(sent)))
+    return said_in(sent).split() == words and files == len(content.files)
 
 
-async def show(message: discord.PartialMessage, content: Content) -> None:
-    """Replace a message's whole content."""
-    shown = outgoing(content, now=time.time())
-    await message.edit(
-        content=shown.text,
-        attachments=shown.files,
-        view=shown.view,
-        allowed_mentions=shown.mentions,
-    )
+async def show(edit: Callable[..., Awaitable[object]], content: Content) -> None:
+    """Replace a message's whole content. A message that was a gallery stays a layout."""
+    try:
+        await edit(**outgoing(content, now=time.time()).replaced())
+    except discord.HTTPException as error:
+        if LAYOUT_FLAG not in str(error):
+            raise
+        await edit(**outgoing(content, now=time.time(), layout=True).replaced())

@@ -1,22 +1,22 @@
-"""Renders content for Discord: text within its limits, attachments, buttons. Pure functions.
+"""Renders content for Discord: text within its limits, attachments, buttons, galleries.
+
+Pure functions.
 
 Text from people can never become a mention, a link or formatting.
 """
 
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import discord
+from discord.utils import MISSING
 
 from bot.core.content import (
     Body,
-    Button,
     CommandText,
     Content,
-    Form,
     Markdown,
     Moment,
     Part,
@@ -28,14 +28,12 @@ from bot.core.content import (
 from bot.markdown.elements import Element, Kind
 from bot.markdown.pages import first_page
 from bot.platforms.discord.text.markdown import written
+from bot.platforms.discord.views import is_gallery, layout_of, view_of
 from bot.texts.catalogue import bar_text, dated
 from queueing.core.requests import File
 
 TEXT_MOST = 2000  # Discord refuses longer contents; counted in UTF-16 units to be safe
-LABEL_MOST = 80
 ALT_MOST = 1024
-FORM_LABEL_MOST = 45  # of a form's title and of a field's label
-FORM_VALUE_MOST = 4000
 
 _CUT = "…"
 _CUT_LINE = Element(Kind.LINE, (Element(Kind.TEXT, text=_CUT),))
@@ -52,35 +50,67 @@ _MARKUP = re.compile(
     r"|(?P<sign>[\\*_~|`\[<]|:(?=//)|@(?=everyone|here))",
     re.MULTILINE,
 )
-_BUTTON_ID = re.compile(
-    r"job:(?P<id>\d{1,18}):(?P<command>[-_\w]{1,32})(?::(?P<number>\d{1,2}))?", re.ASCII
-)
-_FORM_ID = re.compile(r"form:(?P<command>[-_\w]{1,32})(?::(?P<id>\d{1,18}))?", re.ASCII)
+_UNNAMEABLE = re.compile(r"[^\w.-]", re.ASCII)  # in a file's name that a component refers to
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OutgoingDiscord:
     """One message in discord.py's types.
 
-    Usable for a single try, because sending consumes its files.
+    Usable for a single try, because sending consumes its files. A `layout` consists of components
+    alone, its text included; a message that has become one stays one.
     """
 
     text: str
     files: list[discord.File]
-    view: discord.ui.View | None
+    view: discord.ui.View | discord.ui.LayoutView | None
     mentions: discord.AllowedMentions
 
+    @property
+    def layout(self) -> bool:
+        """Whether the text is in the view."""
+        return isinstance(self.view, discord.ui.LayoutView)
 
-def outgoing(content: Content, *, now: float) -> OutgoingDiscord:
-    """Return the content as one message.
+    def first(self) -> dict[str, Any]:
+        """Return the arguments that begin an interaction's answers, which takes no files."""
+        return {
+            "content": None if self.layout else self.text,
+            "view": self.view or MISSING,
+            "suppress_embeds": not self.layout,
+            "allowed_mentions": self.mentions,
+        }
+
+    def sent(self) -> dict[str, Any]:
+        """Return the arguments that send a message."""
+        return {**self.first(), "files": self.files}
+
+    def replaced(self) -> dict[str, Any]:
+        """Return the arguments that replace a message's whole content."""
+        return {
+            "content": None if self.layout else self.text,
+            "embeds": [] if self.layout else MISSING,
+            "attachments": self.files,
+            "view": self.view,
+            "allowed_mentions": self.mentions,
+        }
+
+
+def outgoing(content: Content, *, now: float, layout: bool = False) -> OutgoingDiscord:
+    """Return the content as one message: a layout if it is a gallery, or if it must be one.
 
     Needs a running event loop, because `discord.ui.View` does.
     """
     content = replace(content, body=dated(content.body, now))
+    text = text_of(content)
+    layout = layout or is_gallery(content)
+    files = [
+        _upload(file, content, named=f"{number}-" if layout else "")
+        for number, file in enumerate(content.files, start=1)
+    ]
     return OutgoingDiscord(
-        text=text_of(content),
-        files=[_upload(file, content) for file in content.files],
-        view=view_of(content.buttons),
+        text=text,
+        files=files,
+        view=layout_of(content, text, files) if layout else view_of(content.buttons),
         mentions=discord.AllowedMentions(
             everyone=False,
             roles=False,
@@ -181,11 +211,14 @@ def _escaped(found: re.Match[str]) -> str:
     return f"\\{found[0]}"
 
 
-def _upload(file: File, content: Content) -> discord.File:
-    """Return a new upload of a file; each try needs its own."""
+def _upload(file: File, content: Content, *, named: str) -> discord.File:
+    """Return a new upload of a file; each try needs its own.
+
+    With a beginning for its name, the name is one by which a component can refer to it.
+    """
     return discord.File(
         io.BytesIO(file.data),
-        filename=file.name,
+        filename=named + _UNNAMEABLE.sub("_", file.name) if named else file.name,
         spoiler=content.spoiler,
         description=_alt(content.alt) or None,
     )
@@ -195,94 +228,3 @@ def _alt(text: str) -> str:
     """Return the beginning of a description that Discord accepts, counted like other texts."""
     units = _UNSENDABLE.sub("", text).encode("utf-16-le")[: 2 * ALT_MOST]
     return units.decode("utf-16-le", "ignore")
-
-
-def view_of(rows: Sequence[Sequence[Button]]) -> discord.ui.View | None:
-    """Return the buttons, or None if there are none.
-
-    The view is stopped, so that discord.py does not keep one in memory for every message. A press
-    is recognised by the button's id, even after a restart.
-    """
-    if not any(rows):
-        return None
-    view = discord.ui.View(timeout=None)
-    for button in _buttons(rows):
-        view.add_item(button)
-    view.stop()
-    return view
-
-
-def _buttons(rows: Sequence[Sequence[Button]]) -> Iterator["discord.ui.Button[discord.ui.View]"]:
-    for index, row in enumerate(rows):
-        for button in row:
-            yield discord.ui.Button(
-                row=index,
-                label=button.label[:LABEL_MOST],
-                custom_id=_button_id(button),
-                style=(
-                    discord.ButtonStyle.danger if button.danger else discord.ButtonStyle.secondary
-                ),
-            )
-
-
-def _button_id(button: Button) -> str:
-    number = "" if button.number is None else f":{button.number}"
-    return f"job:{button.job_id}:{button.command}{number}"
-
-
-def pressed(custom_id: str) -> tuple[str, dict[str, int]] | None:
-    """Return a button's command and values, or None for an id the bot did not create."""
-    found = _BUTTON_ID.fullmatch(custom_id)
-    if found is None:
-        return None
-    values = {"id": int(found["id"])}
-    return found["command"], values | ({"number": int(found["number"])} if found["number"] else {})
-
-
-# ---------------------------------------------------------------- forms
-
-
-def modal_of(form: Form) -> discord.ui.Modal:
-    """Return a form as a Discord modal. It is stopped, like a view, and recognised by its id."""
-    about = "" if form.job_id is None else f":{form.job_id}"
-    modal = discord.ui.Modal(
-        title=form.title[:FORM_LABEL_MOST], custom_id=f"form:{form.command}{about}"
-    )
-    for field in form.fields:
-        style = discord.TextStyle.paragraph if field.long else discord.TextStyle.short
-        line: discord.ui.TextInput[discord.ui.Modal] = discord.ui.TextInput(
-            custom_id=field.name,
-            style=style,
-            default=field.value[:FORM_VALUE_MOST] or None,
-            required=field.required,
-            max_length=FORM_VALUE_MOST,
-        )
-        modal.add_item(discord.ui.Label(text=field.label[:FORM_LABEL_MOST], component=line))
-    modal.stop()
-    return modal
-
-
-def filled_in(data: Mapping[str, Any]) -> tuple[str, dict[str, str | int]] | None:
-    """Return a submitted form's command and values, or None for an unknown form.
-
-    Fields are wrapped in a label or, from older clients, in a row.
-    """
-    found = _FORM_ID.fullmatch(str(data.get("custom_id", "")))
-    if found is None:
-        return None
-    rows = data.get("components")
-    lines = [line for row in rows for line in _lines_in(row)] if isinstance(rows, list) else []
-    values: dict[str, str | int] = {
-        str(line["custom_id"]): str(line.get("value") or "".join(line.get("values") or ()))
-        for line in lines
-    }
-    return found["command"], values | ({"id": int(found["id"])} if found["id"] else {})
-
-
-def _lines_in(row: Any) -> Sequence[Mapping[str, Any]]:
-    """Return the named fields of a row."""
-    if not isinstance(row, Mapping):
-        return ()
-    parts = [row["component"]] if "component" in row else row.get("components")
-    named = parts if isinstance(parts, list) else ()
-    return [part for part in named if isinstance(part, Mapping) and "custom_id" in part]

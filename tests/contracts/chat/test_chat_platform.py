@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -167,6 +168,25 @@ async def test_a_repeated_send_shows_what_is_new(stage: Stage, platform: ChatPla
     again = await platform.send(stage.chat, words("an answer"), nonce="job-9")
     assert first == again
     assert await stage.reads(first) == "an answer"
+
+
+async def test_several_images_with_buttons_are_shown_and_taken_back(
+    stage: Stage, platform: ChatPlatform
+) -> None:
+    """Images that a person deleted would stay, or a repeat would send them once more."""
+    rows = tuple((replace(CANCEL, command="vary", number=n, label=f"Vary {n}"),) for n in (1, 2))
+    images = (image(1), image(2))[: platform.limits.files_per_edit]
+    shown = replace(words("two cats"), files=images, buttons=((CANCEL,), *rows))
+    ref = await platform.send(stage.chat, words("⏳"), nonce="job-10")
+    await platform.edit(ref, shown)
+    if stage.finds_again:
+        assert await platform.send(stage.chat, shown, nonce="job-10") == ref
+    assert await stage.reads(ref) == "two cats"
+    assert await stage.files(ref) == len(images)
+    await platform.edit(ref, words("deleted"))
+    assert await stage.reads(ref) == "deleted"
+    if platform.limits.files_per_edit > 1:  # a photo on Telegram keeps its picture
+        assert await stage.files(ref) == 0
 
 
 async def test_chats_know_whether_several_people_read_them(

@@ -1,8 +1,11 @@
 """The fake Discord's objects as the JSON that Discord's document describes."""
 
+import itertools
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from tests.fakes.discord.discord_layouts import GALLERY, LAYOUT, shown_file
 from tests.fakes.discord.discord_state import (
     APPLICATION_ID,
     BOT_ROLE_ID,
@@ -116,33 +119,42 @@ def attachment(file: FakeFile, base_url: str) -> Json:
     }
 
 
-def _component(position: int, body: Json) -> Json:
-    inner = body.get("components")
-    if inner is None:
-        return body | {"id": position}
-    base = position * 10
-    return body | {
-        "id": base,
-        "components": [_component(base + 1 + at, each) for at, each in enumerate(inner)],
-    }
+def _component(body: Json, ids: Iterator[int], files: list[FakeFile], base_url: str) -> Json:
+    made = body | {"id": next(ids)}
+    if "components" in body:
+        made["components"] = [_component(each, ids, files, base_url) for each in body["components"]]
+    if body["type"] == GALLERY:
+        made["items"] = [_item(each, files, base_url) for each in body["items"]]
+    return made
+
+
+def _item(body: Json, files: list[FakeFile], base_url: str) -> Json:
+    """Return an image of a gallery, which names the file it was uploaded as."""
+    file = shown_file(body, files)
+    about = attachment(file, base_url)
+    described = {key: about[key] for key in ("id", "url", "proxy_url", "content_type")}
+    shown = {"description": body.get("description"), "spoiler": bool(body.get("spoiler"))}
+    return shown | {"media": described | {"attachment_id": about["id"]}}
 
 
 def message(body: FakeMessage, base_url: str) -> Json:
+    layout = bool(body.flags & LAYOUT)
+    ids = itertools.count(1)
     made: Json = {
         "type": 20,
         "id": str(body.id),
         "channel_id": str(body.channel_id),
-        "content": body.content,
+        "content": "" if layout else body.content,
         "author": user(*body.author) if body.author else bot_user(),
         "mentions": [],
         "mention_roles": [],
         "mention_everyone": False,
-        "attachments": [attachment(file, base_url) for file in body.files],
+        "attachments": [] if layout else [attachment(file, base_url) for file in body.files],
         "embeds": [],
         "timestamp": _moment(body.id),
         "edited_timestamp": _moment(body.id) if len(body.history) > 1 else None,
         "flags": body.flags,
-        "components": [_component(at, row) for at, row in enumerate(body.components, 1)],
+        "components": [_component(each, ids, body.files, base_url) for each in body.components],
         "pinned": False,
         "tts": False,
     }

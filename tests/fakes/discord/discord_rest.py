@@ -15,6 +15,7 @@ from aiohttp import BodyPartReader, web
 from tests.fakes.clock import kept_waiting_s
 from tests.fakes.discord import discord_json as shapes
 from tests.fakes.discord.discord_json import Json
+from tests.fakes.discord.discord_layouts import LAYOUT, becomes_layout, check_layout, words
 from tests.fakes.discord.discord_state import (
     EPHEMERAL,
     Channel,
@@ -136,6 +137,8 @@ class Rest:
             status, answer = await self._route(seen)
         except Refusal as refusal:
             body = {"code": refusal.code, "message": str(refusal)}
+            if refusal.errors:
+                body["errors"] = refusal.errors
             return refusal.status, body, {}
         except TooMany as limit:
             return _too_many(limit)
@@ -323,8 +326,10 @@ class Rest:
     def _change(self, message: FakeMessage, seen: Seen) -> None:
         """Make a message show what a body says, or refuse it as Discord does."""
         body = _data(seen)
-        content = body.get("content", message.content) or ""
-        if len(content) > TEXT_MOST:
+        layout = becomes_layout(message, body)
+        components = body.get("components", message.components) or []
+        content = words(components) if layout else body.get("content", message.content) or ""
+        if len(content) > TEXT_MOST and not layout:
             raise Refusal(400, 50035, "Invalid Form Body")
         most = UPLOAD_MOST[self.tier]
         if any(len(file.data) > most for file in seen.files.values()):
@@ -334,9 +339,12 @@ class Rest:
             files = self._files(message, body, seen)
         if not content and not files:
             raise Refusal(400, 50006, "Cannot send an empty message")
+        if layout:
+            check_layout(components, files)
+            message.flags |= LAYOUT
+        else:
+            check_rows(components)
         message.content, message.files = content, files
-        components = body.get("components", message.components) or []
-        check_rows(components)
         message.components = components
         message.thinking = False
         message.flags &= ~THINKING

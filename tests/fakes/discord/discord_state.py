@@ -47,7 +47,10 @@ class FakeButton:
 
 @dataclass(kw_only=True, eq=False)
 class FakeMessage:
-    """A message as it stands now; `history` holds every text it ever showed, in order."""
+    """A message as it stands now; `history` holds every text it ever showed, in order.
+
+    The `content` of a layout is what its components say.
+    """
 
     id: int
     channel_id: int
@@ -78,6 +81,7 @@ class FakeMessage:
                 label=each["label"], custom_id=each["custom_id"], danger=each.get("style") == 4
             )
             for row in self.components
+            if row["type"] == 1
             for each in row["components"]
         ]
 
@@ -183,6 +187,7 @@ class Refusal(Exception):
         super().__init__(message)
         self.status = status
         self.code = code
+        self.errors: dict[str, Any] = {}  # by field
 
 
 class TooMany(Exception):
@@ -313,13 +318,18 @@ def check_form(form: dict[str, Any]) -> None:
         raise Refusal(400, 50035, "Invalid Form Body: the form")
 
 
+def check_row(row: dict[str, Any]) -> bool:
+    """Return whether Discord takes so many buttons in a row."""
+    return 1 <= len(row.get("components", [])) <= BUTTONS_MOST
+
+
 def check_rows(rows: Sequence[dict[str, Any]]) -> None:
     """Refuse rows of buttons as Discord does: too many, too long, or two of one id."""
     buttons = [each for row in rows for each in row.get("components", [])]
     ids = [each["custom_id"] for each in buttons if "custom_id" in each]
     fits = (
         len(rows) <= ROWS_MOST
-        and all(1 <= len(row.get("components", [])) <= BUTTONS_MOST for row in rows)
+        and all(map(check_row, rows))
         and all(1 <= len(each.get("label", " ")) <= LABEL_MOST for each in buttons)
         and all(1 <= len(each) <= CUSTOM_ID_MOST for each in ids)
         and len(ids) == len(set(ids))

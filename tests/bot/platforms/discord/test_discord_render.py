@@ -21,10 +21,9 @@ from bot.platforms.discord.renderer import (
     fit,
     literal,
     outgoing,
-    pressed,
     text_of,
-    view_of,
 )
+from bot.platforms.discord.views import pressed, view_of
 from queueing.core.requests import File
 
 # Signs that mean something to Discord, so that random texts are full of them.
