@@ -303,7 +303,7 @@ class Editor:
             origin.chat,
             content,
             reply_to=origin.request_ref(),
-            nonce=origin.nonce if message.sent_at is None else f"{origin.key} afresh",
+            nonce=origin.nonce if (at := message.sent_at) is None else f"{origin.key} after {at}",
         )
 
     async def _answer(self, message: StatusMessage, content: Content) -> MessageRef | None:

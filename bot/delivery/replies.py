@@ -121,7 +121,7 @@ class Replies:
         limits = replace(platform.limits.in_chat(chat), direct=None)
         rendered = await self.renderer.render(shown.job, shown.origin, limits)
         for number, content in enumerate((rendered.content, *rendered.rest)):
-            nonce = f"copy-{shown.job.id}-{number}"
+            nonce = f"{call.key} copy-{number}"  # another call copies it again
             send = partial(platform.send, chat, content, nonce=nonce)
             await self.patience.ask(call.platform, chat, send, Terms(upload=bool(content.files)))
 

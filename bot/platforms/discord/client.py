@@ -238,7 +238,7 @@ class Client(discord.AutoShardedClient):
             case discord.InteractionType.component:
                 came = pressed(interaction.custom_id or "")
             case discord.InteractionType.modal_submit:
-                came = filled_in(interaction.data or {})
+                came = filled_in(interaction.data or {}, self._connection)
             case _:
                 return
         if came is None:

@@ -42,6 +42,11 @@ FURTHER = "more"
 _FURTHER = Param(name=FURTHER, kind=ParamKind.TEXT, help="param.further")
 _FURTHER_MOST = 1000
 _FORM_ITEMS_MOST = 5
+_FormItem = (
+    discord.ui.Select[discord.ui.Modal]
+    | discord.ui.TextInput[discord.ui.Modal]
+    | discord.ui.FileUpload[discord.ui.Modal]
+)
 _CALLED = "called."  # the texts with the names of commands
 _NAME = re.compile(r"[-_'\w]{1,32}")
 _OPTION_TYPES: Mapping[ParamKind, discord.AppCommandOptionType] = {
@@ -224,36 +229,36 @@ def _is_prompt(param: Param) -> bool:
 def options_form(
     command: Command, handler: CommandHandler, describe: Describe, language: str, asker: Asker
 ) -> discord.ui.Modal:
-    """Return the form of a command: its prompt, its most common choices, and a line for the rest.
+    """Return the form of a command: its prompt, common choices, images, and a line for the rest.
 
     It is recognised by its id.
     """
+    images = [each for each in command.params if each.kind is ParamKind.IMAGE]
     modal = discord.ui.Modal(
         title=describe(command.help, language)[:FORM_LABEL_MOST],
         custom_id=f"form:{command.name}",
     )
-    for param in (*sorted(command.params, key=_is_prompt, reverse=True), _FURTHER):
-        item = _form_item(param, handler, asker)
-        if item is not None and len(modal.children) < _FORM_ITEMS_MOST:
-            label = describe(param.help, language)[:FORM_LABEL_MOST]
-            modal.add_item(discord.ui.Label(text=label, component=item))
+    chosen = [each for each in command.params if each.kind is not ParamKind.IMAGE]
+    offered = [
+        (param, item)
+        for param in sorted(chosen, key=_is_prompt, reverse=True)
+        if (item := _form_item(param, handler, asker)) is not None
+    ]
+    last: list[tuple[Param, _FormItem]] = [(_FURTHER, _text_line(_FURTHER))]
+    if images:
+        last.insert(0, (images[0], _upload(images)))
+    for param, item in (*offered[: _FORM_ITEMS_MOST - len(last)], *last):
+        label = describe(param.help, language)[:FORM_LABEL_MOST]
+        modal.add_item(discord.ui.Label(text=label, component=item))
     modal.stop()
     return modal
 
 
-def _form_item(
-    param: Param, handler: CommandHandler, asker: Asker
-) -> discord.ui.Select[discord.ui.Modal] | discord.ui.TextInput[discord.ui.Modal] | None:
+def _form_item(param: Param, handler: CommandHandler, asker: Asker) -> _FormItem | None:
     if param.rare:
         return None
-    if _is_prompt(param) or param is _FURTHER:
-        long = param is not _FURTHER
-        return discord.ui.TextInput(
-            custom_id=param.name,
-            style=discord.TextStyle.paragraph if long else discord.TextStyle.short,
-            required=long,
-            max_length=FORM_VALUE_MOST if long else _FURTHER_MOST,
-        )
+    if _is_prompt(param):
+        return _text_line(param)
     if param.kind not in _CHOSEN:
         return None
     words = [each for each in handler.suggest(param, "", asker) if len(each) <= CHOICE_TEXT_MOST]
@@ -261,6 +266,23 @@ def _form_item(
         return None
     options = [discord.SelectOption(label=each, value=each) for each in words[:CHOICES_MOST]]
     return discord.ui.Select(custom_id=param.name, options=options, min_values=0, required=False)
+
+
+def _text_line(param: Param) -> _FormItem:
+    long = param is not _FURTHER
+    return discord.ui.TextInput(
+        custom_id=param.name,
+        style=discord.TextStyle.paragraph if long else discord.TextStyle.short,
+        required=long,
+        max_length=FORM_VALUE_MOST if long else _FURTHER_MOST,
+    )
+
+
+def _upload(images: Sequence[Param]) -> _FormItem:
+    """Return the field in which a command's images are uploaded."""
+    return discord.ui.FileUpload(
+        custom_id=images[0].name, required=False, min_values=0, max_values=len(images)
+    )
 
 
 def _signature(

@@ -111,7 +111,8 @@ def refuse_to_wait(lease: ChatLease) -> aiohttp.TraceConfig:
     """Return a hook for `discord.Client(http_trace=…)` that raises `RateLimited` on a 429 at once.
 
     discord.py would sleep and then send the same text, outdated by then, up to five times. The hook
-    leaves only limits of the whole bot to discord.py, which then holds back all requests.
+    leaves only limits of the whole bot to discord.py, which then holds back all requests. It also
+    raises if Discord fails to post through a webhook: nothing recognises the library's repeat.
 
     Every HTTP request and every gateway connection first checks the `lease`, and raises
     `ServedElsewhere` if it is not held.
@@ -123,6 +124,7 @@ def refuse_to_wait(lease: ChatLease) -> aiohttp.TraceConfig:
     trace = aiohttp.TraceConfig()
     trace.on_request_start.append(require_post)
     trace.on_request_end.append(_raise_rate_limited)
+    trace.on_request_end.append(_raise_unclear)
     return trace
 
 
@@ -134,6 +136,15 @@ async def _raise_rate_limited(
     if end.response.status != 429 or "X-RateLimit-Global" in end.response.headers:
         return
     raise await _limit(end.response)
+
+
+async def _raise_unclear(
+    _session: aiohttp.ClientSession,
+    _context: SimpleNamespace,
+    end: aiohttp.TraceRequestEndParams,
+) -> None:
+    if end.response.status >= 500 and end.method == "POST" and "/webhooks/" in end.url.path:
+        raise discord.DiscordServerError(end.response, await end.response.text())
 
 
 async def _limit(response: aiohttp.ClientResponse) -> discord.RateLimited:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import discord
@@ -34,21 +35,45 @@ def modal_of(form: Form) -> discord.ui.Modal:
     return modal
 
 
-def filled_in(data: Mapping[str, Any]) -> tuple[str, dict[str, str | int]] | None:
+def filled_in(
+    data: Mapping[str, Any], state: Any = None
+) -> tuple[str, dict[str, str | int | discord.Attachment]] | None:
     """Return a submitted form's command and values, or None for an unknown form.
 
-    Fields are wrapped in a label or, from older clients, in a row.
+    Fields are wrapped in a label or, from older clients, in a row. Further files of a field are
+    numbered from 2. `state` is discord.py's.
     """
     found = _FORM_ID.fullmatch(str(data.get("custom_id", "")))
     if found is None:
         return None
     rows = data.get("components")
     lines = [line for row in rows for line in _lines_in(row)] if isinstance(rows, list) else []
-    values: dict[str, str | int] = {
-        str(line["custom_id"]): str(line.get("value") or "".join(line.get("values") or ()))
-        for line in lines
-    }
+    files = _files_in(data, state)
+    values: dict[str, str | int | discord.Attachment] = {}
+    for line in lines:
+        name, chosen = str(line["custom_id"]), _chosen_in(line)
+        if line.get("type") == discord.ComponentType.file_upload.value:
+            given = [files[each] for each in chosen if each in files]
+            values |= {name if n == 1 else f"{name}{n}": each for n, each in enumerate(given, 1)}
+        else:
+            values[name] = str(line.get("value") or "".join(chosen))
     return found["command"], values | ({"id": int(found["id"])} if found["id"] else {})
+
+
+def _chosen_in(line: Mapping[str, Any]) -> Sequence[str]:
+    chosen = line.get("values")
+    return [str(each) for each in chosen] if isinstance(chosen, list) else []
+
+
+def _files_in(data: Mapping[str, Any], state: Any) -> Mapping[str, discord.Attachment]:
+    """Return the files that were uploaded with a form, by their ids."""
+    resolved = data.get("resolved")
+    described = resolved.get("attachments") if isinstance(resolved, Mapping) else None
+    found = {}
+    for key, each in described.items() if isinstance(described, Mapping) else ():
+        with suppress(KeyError, TypeError, ValueError, AttributeError):
+            found[str(key)] = discord.Attachment(data=each, state=state)
+    return found
 
 
 def _lines_in(row: Any) -> Sequence[Mapping[str, Any]]:

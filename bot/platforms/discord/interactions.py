@@ -105,6 +105,8 @@ class InteractionReply:
         async with TaskGroup() as group:
             opens = {each.name for each in handler.commands if each.opens_form}
             reminder = group.create_task(self._confirm_in_time())
+            if self._button and command not in opens:
+                await self._reopen()
             async with self._rush.turn(self._age_s, self._confirm, opens=command in opens):
                 by_id = options_by_id(handler.commands, command)
                 await self._look_up(values, by_id)
@@ -114,6 +116,12 @@ class InteractionReply:
                 # The press takes effect in another message, so end the button's spinner.
                 reminder.cancel()
                 await self._confirm()
+
+    async def _reopen(self) -> None:
+        """Let a press on a message that only the caller sees bring it up to date again."""
+        message = self._interaction.message
+        if message is not None and message.flags.ephemeral and await self._confirm():
+            self._aways.reopen(self._interaction)
 
     def _invocation(
         self,
@@ -259,6 +267,8 @@ class InteractionReply:
             except ChatUnavailable as error:
                 if error.unclear and self._repeatable:
                     raise ChatUnavailable(str(error)) from error
+                if error.unclear:
+                    self._aways.unclear(self._chat)
                 raise
             self._answered.set()
             return given

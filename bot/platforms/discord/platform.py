@@ -30,8 +30,7 @@ from bot.core.platform import (
     MessageRef,
     Notes,
 )
-from bot.platforms.discord.away import AwayCalls, caller_of, is_away
-from bot.platforms.discord.away import post as post_away
+from bot.platforms.discord.away import Answers, AwayCalls, answer, caller_of, is_away
 from bot.platforms.discord.channels import chat_of, rights_of
 from bot.platforms.discord.client import Client, Starts
 from bot.platforms.discord.commands import Describe, missing_commands
@@ -274,7 +273,7 @@ class Discord:
         # discord.py retries after a 5xx; the nonce prevents a duplicate.
         key, _, token = (nonce or secrets.token_hex(8)).partition(" token=")
         if is_away(chat):
-            return await self._send_away(chat, content, key)
+            return await self._send_away(chat, content, key, follows=reply_to is not None)
         with chat_errors(unclear=True):
             async with timeout(_patience_s(content)):
                 channel, client = self._channel(chat), self._client
@@ -290,7 +289,7 @@ class Discord:
         if is_away(ref.chat):
             with chat_errors():
                 async with timeout(_patience_s(content)):
-                    webhook = self._answers_to(ref.chat)
+                    webhook = self._answers_to(ref.chat).webhook
                     await show(partial(webhook.edit_message, int(ref.message)), content)
             return
         channel = self._channel(ref.chat)
@@ -312,7 +311,7 @@ class Discord:
             with chat_errors():
                 async with timeout(REQUEST_TIMEOUT_S):
                     if is_away(ref.chat):
-                        await self._answers_to(ref.chat).delete_message(number)
+                        await self._answers_to(ref.chat).webhook.delete_message(number)
                     else:
                         await self._channel(ref.chat).get_partial_message(number).delete()
         except MessageGone:
@@ -322,16 +321,25 @@ class Discord:
         """Return whether several people read that chat."""
         return not (chat.startswith("@") or is_away(chat))
 
-    async def _send_away(self, chat: str, content: Content, key: str) -> MessageRef:
-        """Answer a call once more, or write to its caller directly if that is too late."""
+    async def _send_away(
+        self, chat: str, content: Content, key: str, *, follows: bool
+    ) -> MessageRef:
+        """Answer a call, or write to its caller directly if that is too late.
+
+        What `follows` an answer comes as one more message.
+        """
         try:
-            webhook = self._answers_to(chat)
+            answers = self._answers_to(chat)
             with chat_errors(unclear=True):
                 async with timeout(_patience_s(content)):
-                    sent = await post_away(webhook, content)
-            return MessageRef(platform=self.name, chat=chat, message=str(sent.id))
+                    sent = await answer(answers, content, follows=follows)
+            return MessageRef(platform=self.name, chat=chat, message=str(sent))
         except MessageGone:
             pass
+        except ChatUnavailable as error:
+            if error.unclear:
+                self._aways.unclear(chat)
+            raise
         direct = await self._direct(f"{self.name}:{caller_of(chat)}")
         return await self.send(direct, content, nonce=key)
 
@@ -361,12 +369,12 @@ class Discord:
                     return frozenset()
         return rights_of(member, member.guild_permissions)
 
-    def _answers_to(self, chat: str) -> discord.Webhook:
+    def _answers_to(self, chat: str) -> Answers:
         """Return what answers a call. Raises `MessageGone` if it is too late for that."""
-        webhook = self._aways.answers_to(chat)
-        if webhook is None:
+        answers = self._aways.answers_to(chat)
+        if answers is None:
             raise MessageGone("the call can be answered no longer")
-        return webhook
+        return answers
 
     def _upload_in(self, chat: str) -> int:
         """Return the upload limit in a chat. Server boosts raise it until they expire."""

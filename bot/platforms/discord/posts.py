@@ -6,7 +6,7 @@ Raises the library's errors; the caller translates them.
 import hashlib
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import discord
 
@@ -18,9 +18,12 @@ from bot.platforms.discord.layouts import media_in
 from bot.platforms.discord.renderer import outgoing
 
 NONCE_MOST = 25  # characters; Discord refuses longer ones
+ORIGINAL = "@original"  # stands for the first answer to an interaction
 UNKNOWN_MESSAGE = 10008
 LAYOUT_FLAG = "IS_COMPONENTS_V2"
 """Named by Discord's refusal of text outside a layout's components."""
+
+Edited = TypeVar("Edited")
 
 
 def nonce_of(text: str) -> str:
@@ -39,7 +42,7 @@ async def answer_to(client: discord.Client, token: str) -> discord.Message | Non
         return None
     webhook = discord.Webhook.partial(client.application_id, token, client=client)
     try:
-        found = await webhook.fetch_message("@original")  # type: ignore[arg-type]
+        found = await webhook.fetch_message(ORIGINAL)  # type: ignore[arg-type]
     except discord.HTTPException as error:
         if error.status == 404 or error.code in {UNKNOWN_MESSAGE, *EXPIRED_INTERACTION}:
             return None
@@ -78,11 +81,11 @@ def shows(sent: discord.Message, content: Content) -> bool:
     return said_in(sent).split() == words and files == len(content.files)
 
 
-async def show(edit: Callable[..., Awaitable[object]], content: Content) -> None:
+async def show(edit: Callable[..., Awaitable[Edited]], content: Content) -> Edited:
     """Replace a message's whole content. A message that was a gallery stays a layout."""
     try:
-        await edit(**outgoing(content, now=time.time()).replaced())
+        return await edit(**outgoing(content, now=time.time()).replaced())
     except discord.HTTPException as error:
         if LAYOUT_FLAG not in str(error):
             raise
-        await edit(**outgoing(content, now=time.time(), layout=True).replaced())
+        return await edit(**outgoing(content, now=time.time(), layout=True).replaced())

@@ -160,7 +160,25 @@ def message(body: FakeMessage, base_url: str) -> Json:
     }
     if body.nonce is not None:
         made["nonce"] = body.nonce
+    if body.made_by is not None:
+        made["interaction_metadata"] = _metadata(body.made_by)
     return made | body.carries
+
+
+def _metadata(body: FakeInteraction) -> Json:
+    """Return which interaction a message answers."""
+    made: Json = {
+        "id": str(body.id),
+        "type": body.kind,
+        "user": user(body.person_id, f"person{body.person_id}"),
+        "authorizing_integration_owners": {},
+    }
+    if body.kind == 3 and body.source is not None:
+        made["interacted_message_id"] = str(body.source.id)
+    if body.kind == 5:
+        before = {**made, "type": 2}
+        made["triggering_interaction_metadata"] = before
+    return made
 
 
 def callback(interaction: FakeInteraction, base_url: str) -> Json:

@@ -191,7 +191,9 @@ class Person:
         }
         return await self._interact(SLASH, data, self.fake.rest.channels[message.channel_id])
 
-    async def send_off(self, opened: FakeInteraction, /, **values: str) -> FakeInteraction:
+    async def send_off(
+        self, opened: FakeInteraction, /, **values: str | FakeFile
+    ) -> FakeInteraction:
         """Fill in the form an interaction was answered with, over what it holds, and send it."""
         if opened.form is None:
             raise AssertionError("there is no form")
@@ -206,6 +208,10 @@ class Person:
             for n, (name, value) in enumerate(filled.items(), start=1)
         ]
         data = {"custom_id": opened.form["custom_id"], "components": rows}
+        files = [each for each in filled.values() if isinstance(each, FakeFile)]
+        if files:
+            shown = {str(each.id): shapes.attachment(each, self.fake.url) for each in files}
+            data["resolved"] = {"attachments": shown}
         channel = self.fake.rest.channels[opened.channel_id]
         return await self._interact(MODAL_SUBMIT, data, channel, source=opened.source)
 
@@ -287,7 +293,12 @@ class Person:
         }
 
 
-def _filled_in(opened: FakeInteraction, name: str, value: str) -> Json:
+def _filled_in(opened: FakeInteraction, name: str, value: str | FakeFile) -> Json:
+    if name in opened.uploads or isinstance(value, FakeFile):
+        if value and not (name in opened.uploads and isinstance(value, FakeFile)):
+            raise AssertionError(f"the client does not send {name}={value!r:.60}")
+        given = [str(value.id)] if isinstance(value, FakeFile) else []
+        return {"type": 19, "custom_id": name, "values": given}
     if name in opened.selects:
         return {"type": 3, "custom_id": name, "values": [value] if value else []}
     return {"type": 4, "custom_id": name, "value": value}

@@ -18,6 +18,7 @@ from tests.fakes.discord.discord_json import Json
 from tests.fakes.discord.discord_layouts import LAYOUT, becomes_layout, check_layout, words
 from tests.fakes.discord.discord_state import (
     EPHEMERAL,
+    NONCE_S,
     Channel,
     FakeFile,
     FakeInteraction,
@@ -29,6 +30,7 @@ from tests.fakes.discord.discord_state import (
     TooMany,
     check_form,
     check_rows,
+    created_at,
     notified,
 )
 from tests.specs.discord_spec import SpecMismatch, check_answer, check_request, template_of
@@ -275,11 +277,13 @@ class Rest:
         self._limit(seen, channel)
         nonce = seen.body.get("nonce")
         if seen.body.get("enforce_nonce"):
-            for earlier in reversed(channel.all_messages):
-                if earlier.nonce == nonce:
-                    return 200, shapes.message(earlier, self.base_url)
+            earlier = channel.by_nonce.get(nonce)
+            if earlier is not None and self.now() - created_at(earlier.id) < NONCE_S:
+                return 200, shapes.message(earlier, self.base_url)
         message = self._new_message(channel, seen)
-        message.nonce = nonce
+        if nonce is not None:
+            message.nonce = nonce
+            channel.by_nonce[nonce] = message
         reference = seen.body.get("message_reference") or {}
         message.reply_to = int(reference["message_id"]) if reference else None
         return 200, shapes.message(message, self.base_url)
@@ -391,6 +395,7 @@ class Rest:
             case 4:
                 channel = self.channels[interaction.channel_id]
                 interaction.message = self._new_message(channel, seen, seen_only_by=only)
+                interaction.message.made_by = interaction
             case 5:
                 interaction.message = self._think(interaction, only)
             case 6 if interaction.kind not in {COMPONENT, MODAL_SUBMIT}:
@@ -417,6 +422,7 @@ class Rest:
             flags=THINKING | (EPHEMERAL if only is not None else 0),
             seen_only_by=only,
             thinking=True,
+            made_by=interaction,
         )
         self.channels[interaction.channel_id].all_messages.append(message)
         return message
@@ -444,6 +450,7 @@ class Rest:
             seen,
             seen_only_by=interaction.person_id if private else None,
         )
+        made.made_by = interaction
         interaction.followups.append(made)
         return 200, shapes.message(made, self.base_url)
 

@@ -16,6 +16,7 @@ APPLICATION_ID = 2000
 BOT_ROLE_ID = 5000  # the role that Discord makes for the bot in a server
 EPHEMERAL = 64
 HOUR_S = 3600.0
+NONCE_S = 300.0  # how long a nonce is remembered; Discord says "a few minutes"
 ROWS_MOST = 5
 BUTTONS_MOST = 5
 FORM_LABEL_MOST = 45
@@ -64,6 +65,7 @@ class FakeMessage:
     thinking: bool = False
     reply_to: int | None = None
     nonce: str | None = None
+    made_by: "FakeInteraction | None" = None  # what it answers
     notified: frozenset[str] = frozenset()  # user ids, "everyone", "roles"
     history: list[str] = field(default_factory=list)
     edited_by_token: int = 0  # edits through an interaction's token
@@ -102,6 +104,7 @@ class Channel:
     permissions: int = 274878008320  # of the bot: those of the invitation in docs/discord.md
     refusal: tuple[int, int] | None = None  # status and code of every answer, once set
     all_messages: list[FakeMessage] = field(default_factory=list)
+    by_nonce: dict[str, FakeMessage] = field(default_factory=dict)  # deleted ones as well
 
     @property
     def messages(self) -> list[FakeMessage]:
@@ -149,6 +152,12 @@ class FakeInteraction:
             for each in parts
             if each["type"] == 3
         }
+
+    @property
+    def uploads(self) -> set[str]:
+        """The names of the form's fields for files."""
+        parts = [row["component"] for row in (self.form or {}).get("components", [])]
+        return {each["custom_id"] for each in parts if each["type"] == 19}
 
     @property
     def answer(self) -> FakeMessage | None:

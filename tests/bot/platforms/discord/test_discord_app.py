@@ -14,6 +14,7 @@ from bot.texts.catalogue import describe
 from queueing.core.requests import TextToImage
 from tests.bot.platforms.discord.discord_bot import RecordingHandler, running
 from tests.bot.whole_bot import DRAWS_AND_WRITES, on_discord
+from tests.contracts.chat.chat_harness import image
 from tests.fakes.discord.discord import FakeDiscord
 from tests.fakes.discord.discord_state import FakeMessage
 
@@ -90,7 +91,7 @@ async def test_a_command_without_words_opens_a_form_for_them(tmp_path: Path) -> 
         person = fake.person(7, "Ada", locale="de")
         opened = await person.slash("image")
         await fake.wait_for(lambda: opened.form)
-        assert list(opened.fields) == ["prompt", "model", "size", "more"]
+        assert list(opened.fields) == ["prompt", "model", "size", "image", "more"]
         assert opened.selects["model"] == ["flux"]
         sent = await person.send_off(
             opened, prompt="a cat", model="flux", size="wide", more="--seed 7 --steps 9"
@@ -114,6 +115,26 @@ async def test_a_command_without_words_opens_a_form_for_them(tmp_path: Path) -> 
         assert "on a mat" in wrong.answer.shown
 
 
+async def test_an_image_is_given_in_the_form(tmp_path: Path) -> None:
+    """Who opens the form would have to start again to add a picture."""
+    go_on = asyncio.Event()
+    drawing = CONFIG.replace("IMAGE_S", "0.3").replace(
+        "[text-to-image]", "[text-to-image, image-to-image]"
+    )
+    async with FakeDiscord() as fake, on_discord(fake, tmp_path, drawing, go_on=go_on) as parts:
+        person = fake.person(7, "Ada")
+        opened = await person.slash("image")
+        await fake.wait_for(lambda: opened.form)
+        given = person.file("cat.png", image().data)
+        sent = await person.send_off(opened, prompt="a dog", image=given)
+        await fake.wait_for(lambda: sent.answer)
+        job = await parts.queue.jobs.get(1)
+        assert job is not None
+        assert len(await parts.queue.jobs.inputs(job) or ()) == 1
+        go_on.set()
+        await fake.wait_for(lambda: done(sent.answer))
+
+
 async def test_a_result_is_copied_to_the_direct_messages_of_who_asked(tmp_path: Path) -> None:
     """A picture would be lost in a busy channel, or strangers would get other people's."""
     async with FakeDiscord() as fake, usher(fake, tmp_path):
@@ -130,6 +151,10 @@ async def test_a_result_is_copied_to_the_direct_messages_of_who_asked(tmp_path: 
         refused = await stranger.click(result, "✉️ Copy")
         await fake.wait_for(lambda: refused.followups)
         assert not stranger.direct.messages
+        person.direct.all_messages.clear()  # deleted there
+        press = await person.click(result, "✉️ Copy")
+        await fake.wait_for(lambda: press.followups)
+        assert len(person.direct.messages) == 1
         person.direct.refusal = (403, 50007)
         german = await person.slash("settings", language="de")
         await fake.wait_for(lambda: german.answer)

@@ -6,6 +6,10 @@ from pathlib import Path
 import pytest
 
 from bot.commands.registry import COMMANDS
+from bot.core.content import Button, Content
+from bot.core.errors import ChatUnavailable
+from bot.platforms.discord.platform import Discord
+from tests.bot.platforms.discord.discord_bot import RecordingHandler, running, says
 from tests.bot.whole_bot import DRAWS_AND_WRITES, on_discord
 from tests.fakes.discord.discord import FakeDiscord
 from tests.fakes.discord.discord_state import Channel, FakeMessage
@@ -64,6 +68,57 @@ async def test_what_is_done_too_late_comes_as_a_direct_message(tmp_path: Path, l
         [result] = person.direct.messages
         assert result.files
         assert channel.messages == []
+
+
+async def test_a_press_on_an_old_message_brings_it_up_to_date(tmp_path: Path) -> None:
+    """A message would say "loading" for ever, although its job was cancelled or deleted from it."""
+    go_on = asyncio.Event()
+    async with FakeDiscord() as fake, on_discord(fake, tmp_path, CONFIG, go_on=go_on):
+        person, channel = fake.person(7, "Ada"), elsewhere(fake)
+        asked = await person.slash("image", model="flux", prompt="cat", in_channel=channel)
+        message = await fake.wait_for(lambda: asked.answer)
+        assert message is not None
+        fake.later(1000)
+        await person.click(message, "Cancel")
+        await fake.wait_for(lambda: message.shown.startswith("Cancelled"))
+        fake.later(1000)
+        again = await person.click(message, "🔄 Try again")
+        await fake.wait_for(lambda: again.followups)
+        assert message.shown.startswith("Cancelled")
+        assert len(channel.seen_by(7)) == 2
+        assert person.direct.messages == []
+        go_on.set()
+        await fake.wait_for(lambda: ended(again.answer))
+
+
+async def test_what_may_have_been_answered_elsewhere_is_not_repeated_there() -> None:
+    """A repeat would show a result twice, as Discord recognises none there."""
+    handler = RecordingHandler()
+    async with FakeDiscord() as fake:
+        chat = Discord(fake.token, anywhere=True)
+        async with running(fake, handler, chat):
+            person, channel = fake.person(7), elsewhere(fake)
+            await person.slash("queue", in_channel=channel)
+            typed = await handler.called()
+            await typed.respond(says("in line"), False)
+            for _ in range(2):
+                await chat.send(typed.chat, says("a result"), nonce=typed.key)
+            [answer] = channel.seen_by(7)
+            assert answer.shown == "a result"
+            pressable = Content(
+                body=("x",), buttons=((Button(command="retry", job_id=1, label="Go"),),)
+            )
+            await chat.send(typed.chat, pressable, nonce=typed.key)
+            press = await person.click(answer, "Go")
+            call = await handler.called(2)
+            await fake.wait_for(lambda: press.response_type)
+            fake.fail("POST", "/webhooks/*/*", status=502, acting=True)
+            with pytest.raises(ChatUnavailable):
+                await chat.send(call.chat, says("another"), nonce=call.key)
+            ref = await chat.send(call.chat, says("another"), nonce=call.key)
+            assert await chat.send(call.chat, says("another"), nonce=call.key) == ref
+            assert [each.shown for each in channel.seen_by(7)] == ["x", "another"]
+            assert [each.shown for each in person.direct.messages] == ["another"]
 
 
 async def test_admins_and_those_who_did_not_ask_for_it_call_nothing_elsewhere(
