@@ -41,7 +41,7 @@ def from_away(interaction: "discord.Interaction[Any]") -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class AwayCall:
     """What answers a call until a moment.
 
     `place` is the message that an answer can be put into however often it is repeated: the first
@@ -60,7 +60,7 @@ class AwayCalls:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._open: OrderedDict[str, Answers] = OrderedDict()
+        self._open: OrderedDict[str, AwayCall] = OrderedDict()
 
     def chat_of(self, interaction: "discord.Interaction[Any]") -> str:
         """Return the id of the chat that a call opens, for its caller alone."""
@@ -82,10 +82,10 @@ class AwayCalls:
         now = self._clock()
         while self._open and next(iter(self._open.values())).until <= now:
             self._open.popitem(last=False)
-        self._open[chat] = Answers(interaction.followup, now + TOKEN_S, place)
+        self._open[chat] = AwayCall(interaction.followup, now + TOKEN_S, place)
         self._open.move_to_end(chat)
 
-    def answers_to(self, chat: str) -> Answers | None:
+    def answers_to(self, chat: str) -> AwayCall | None:
         """Return what answers a call, or None if it is too late for that."""
         answers = self._open.get(chat)
         return answers if answers is not None and answers.until > self._clock() else None
@@ -100,7 +100,7 @@ def _chat(person_id: int, interaction_id: int) -> str:
     return f"{_MARK}{person_id}.{interaction_id}"
 
 
-async def answer(answers: Answers, content: Content, *, follows: bool) -> int:
+async def answer(answers: AwayCall, content: Content, *, follows: bool) -> int:
     """Answer a call. Returns the message's id. What `follows` an answer is one more message.
 
     Raises `MessageGone` if a repeat could show it twice, and the library's errors.
@@ -113,7 +113,7 @@ async def answer(answers: Answers, content: Content, *, follows: bool) -> int:
     return (await answers.webhook.send(ephemeral=True, wait=True, **message.sent())).id
 
 
-async def _put(answers: Answers, content: Content) -> int | None:
+async def _put(answers: AwayCall, content: Content) -> int | None:
     """Put an answer into its place. Returns the message's id, or None if it has no place."""
     if answers.place is None or not await _is_private(answers.webhook, answers.place):
         return None

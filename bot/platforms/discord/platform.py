@@ -30,7 +30,7 @@ from bot.core.platform import (
     MessageRef,
     Notes,
 )
-from bot.platforms.discord.away import Answers, AwayCalls, answer, caller_of, is_away
+from bot.platforms.discord.away import AwayCall, AwayCalls, answer, caller_of, is_away
 from bot.platforms.discord.channels import chat_of, rights_of
 from bot.platforms.discord.client import Client, Starts
 from bot.platforms.discord.commands import Describe, missing_commands
@@ -369,7 +369,7 @@ class Discord:
                     return frozenset()
         return rights_of(member, member.guild_permissions)
 
-    def _answers_to(self, chat: str) -> Answers:
+    def _answers_to(self, chat: str) -> AwayCall:
         """Return what answers a call. Raises `MessageGone` if it is too late for that."""
         answers = self._aways.answers_to(chat)
         if answers is None:
