@@ -374,7 +374,12 @@ class Editor:
         return completed and message.ref is None and not self._platform(message).limits.sends_once
 
     def _place(self, message: StatusMessage, ref: MessageRef) -> Placement:
-        return Placement(platform=self._platform(message), ref=ref, channels=self.channels)
+        return Placement(
+            platform=self._platform(message),
+            ref=ref,
+            channels=self.channels,
+            removed=lambda: message.removed,
+        )
 
     async def _ping(self, message: StatusMessage, by: float) -> None:
         """Notify the person of this result and of others they are owed a ping for, if in time."""

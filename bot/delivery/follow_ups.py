@@ -27,11 +27,15 @@ PING_WITHIN_S = 30.0  # after the result; a later ping would surprise those who 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Placement:
-    """Where further messages go: below a status message, each in its own turn of the chat."""
+    """Where further messages go: below a status message, each in its own turn of the chat.
+
+    `removed` returns whether that message is being deleted; nothing goes below it then.
+    """
 
     platform: ChatPlatform
     ref: MessageRef
     channels: Channels
+    removed: Callable[[], bool]
 
     def turn(self, *, burst: bool = False, upload: bool = False) -> Turn:
         """Return a turn for one more request."""
@@ -113,7 +117,9 @@ class FollowUps:
         A part belongs to the message just shown, so it follows at once if the chat allows.
         """
         async with place.turn(burst=True, upload=bool(content.files)):
-            if not await self._records.begin_part(job.id, part, self._clock.now()):
+            if place.removed() or not await self._records.begin_part(
+                job.id, part, self._clock.now()
+            ):
                 return
             refused = await self._attempt(place, job, part, content)
         words = in_words(content)
@@ -149,6 +155,8 @@ class FollowUps:
         else:
             await self._end(job, part, sent.message)
             await self._records.note_others(job.id, sent, self._clock.now())
+            for each in (sent.message, *sent.others) if place.removed() else ():
+                await place.platform.delete(replace(sent, message=each))
         return False
 
     async def _end(

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from bot.core.origin import origin_in
-from bot.core.platform import ChatPlatform, Invocation
+from bot.core.platform import ChatPlatform, Invocation, MessageRef
 from bot.delivery.channels import Channels
 from bot.delivery.status_message import StatusMessage
 from queueing.core.jobs import Job, JobState
@@ -139,6 +139,11 @@ class OpenMessages:
         for message in [message for message in self if message.job.id in job_ids]:
             message.forgotten = True
             self.drop(message)
+
+    def remove(self, refs: Collection[MessageRef]) -> None:
+        """Note which results are being deleted from their chat, so that nothing follows them."""
+        for message in self:
+            message.removed |= message.ref in refs
 
     # ------------------------------------------------------------ chats that move
 

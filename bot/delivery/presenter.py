@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bot.core.answers import AcceptedJob, Answer, TaskHandler, TaskReply
+from bot.core.answers import AcceptedJob, Answer, Deletion, TaskHandler, TaskReply
 from bot.core.errors import ChatGone, ChatMoved, ChatUnavailable, MessageGone, SlowDown
 from bot.core.live_settings import LiveSettings
 from bot.core.platform import ChatPlatform, Invocation
@@ -222,6 +222,8 @@ class Presenter:
         self._messages.expect_no_more(invocation)
         if answer is None or isinstance(answer, AcceptedJob):
             return
+        if isinstance(answer, Deletion):
+            self._messages.remove(answer.refs)
         if self._tasks is None:
             self._early.append((invocation, answer))
             return

@@ -112,6 +112,7 @@ class StatusMessage:
     muted: bool = False
     dropped: bool = False
     forgotten: bool = False  # its job was deleted
+    removed: bool = False  # its person had its messages deleted
     urgent_edit: bool = False
     taken: tuple[bool, bool, bool] = (False, False, False)
     ends: Estimate | None = None

@@ -1,5 +1,6 @@
 """What stands under a result, pressed on real chats: the whole bot on fake Discord and Telegram."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -147,3 +148,20 @@ async def test_every_image_of_an_album_belongs_to_its_job(tmp_path: Path) -> Non
         await bot.presenter.settle(240.0)  # the image is seen before Telegram's answer is read
         person.says("/delete", reply_to=images()[1])
         await fake.wait_for(lambda: not images())
+
+
+async def test_nothing_follows_a_result_that_is_deleted_while_it_comes(tmp_path: Path) -> None:
+    """The second image would appear after its person has deleted both."""
+    go_on = asyncio.Event()
+    async with FakeTelegram() as fake, on_telegram(fake, tmp_path, CONFIG + TELEGRAM) as bot:
+        person = fake.person(7, "Ada")
+        fake.fail("sendPhoto", until=go_on)
+        person.says("/image flux a cat --count 2")
+        await fake.wait_for(lambda: any(m.method == "sendPhoto" for m in fake.api.requests))
+        first = next(each for each in person.chat.from_bot if each.file)
+        person.presses(first, "🗑️ Delete")
+        await fake.wait_for(lambda: first not in person.chat.from_bot)
+        go_on.set()
+        await bot.presenter.settle(240.0)
+        assert not person.chat.from_bot
+        assert await bot.queue.deliveries.unacknowledged() == []
