@@ -101,6 +101,7 @@ class RefusalKind(Enum):
         "refused.rule_most", {"asked": str, "most": str, "unit": Phrase}, api=_NOT_ALLOWED
     )
     PRIVATE_ONLY = Row("refused.rule_private")
+    PRIVATE_JOB = Row("refused.rule_private_job", _JOB)
     START_FIRST = Row("refused.rule_private_start", {"link": str})
     DIRECT_CLOSED = Row("refused.rule_private_closed")
     UNWANTED_WORD = Row("refused.word", {"word": str})

@@ -32,6 +32,21 @@ async def own_job(context: Context, call: Call, job_id: int) -> Job:
     return job
 
 
+async def shown_job(context: Context, call: Call, job_id: int) -> Job:
+    """Return a job of which the caller may show something here. Raises `Declined`.
+
+    What a rule keeps for its owner, an admin sees only in private.
+    """
+    return _readable_here(context, call, await own_job(context, call, job_id))
+
+
+def _readable_here(context: Context, call: Call, job: Job) -> Job:
+    others = call.invocation.group and job.owner != call.invocation.user
+    if others and context.admission.of_job(job).rule.private:
+        raise Declined(Refusal(RefusalKind.PRIVATE_JOB, job=job.id))
+    return job
+
+
 async def past_job(context: Context, call: Call) -> Job:
     """Return the job named in the call, replied to, or the caller's latest that a chat shows.
 
@@ -42,7 +57,7 @@ async def past_job(context: Context, call: Call) -> Job:
     job = await _pointed_at(context, call)
     if job is not None:
         shown_request(job)
-        return job
+        return _readable_here(context, call, job)
     await call.turn()
     latest = await context.queue.jobs.history(call.invocation.user, limit=_PAGE)
     seen = next((job for job in latest if not is_dictated(job)), None)

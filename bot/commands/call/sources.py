@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from backends.common.file_types import is_sound, is_video, mime_of
 from bot.commands.call.context import Call, Context
 from bot.commands.call.files import images, shown_name, whole
-from bot.commands.call.jobs import drawn_images, own_job, replied_job, without, without_images
+from bot.commands.call.jobs import drawn_images, replied_job, shown_job, without, without_images
 from bot.core.attachments import SPOKEN, AttachmentKind
 from bot.core.command import Param, ParamKind
 from bot.core.refusals import Declined, Refusal, RefusalKind
@@ -39,7 +39,7 @@ async def meant_recording(context: Context, call: Call) -> File:
 async def _meant_job(context: Context, call: Call) -> Job | None:
     job_id = call.whole("id")
     if job_id is not None:
-        return await own_job(context, call, job_id)
+        return await shown_job(context, call, job_id)
     job = await replied_job(context, call)
     return job if job is not None and job.request.gives_files else None
 
@@ -108,7 +108,7 @@ async def _drawn(context: Context, call: Call) -> Source | None:
     """Return the image of a job that is named or replied to, if the job drew one."""
     job_id = call.whole("id")
     if job_id is not None:
-        return await _image_of(context, call, await own_job(context, call, job_id))
+        return await _image_of(context, call, await shown_job(context, call, job_id))
     job = await replied_job(context, call)
     if job is None or not isinstance(job.request, TextToImage):
         return None

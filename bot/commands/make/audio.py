@@ -1,7 +1,7 @@
 """`/music` and `/speak`: sound from words."""
 
 from bot.commands.call.context import Call, Context
-from bot.commands.call.jobs import own_job, replied_job, without
+from bot.commands.call.jobs import replied_job, shown_job, without
 from bot.commands.call.options import MUSIC_OPTIONS, SPEECH_OPTIONS, WHEN, given_in
 from bot.commands.call.submission import create, submitted
 from bot.core.answers import Answer
@@ -92,7 +92,7 @@ async def _answer(context: Context, call: Call) -> Job | None:
     """
     job_id = call.whole("id")
     if job_id is not None:
-        return await own_job(context, call, job_id)
+        return await shown_job(context, call, job_id)
     job = await replied_job(context, call)
     return None if job is None or job.request.gives_files else job
 

@@ -16,8 +16,8 @@ from bot.requests.rules import KIND_OF, KINDS, Kind, Rule
 from queueing.core.jobs import Job, NewJob, SubmitLimits
 from queueing.core.requests import Capability, Chat, ChatMessage, Request, TextToImage
 from tests.bot.requests.test_recordings import playable, voice
-from tests.bot.results import ask, image, of
-from tests.simulation.bot_installation import Bot, play
+from tests.bot.results import ask, done, image, of
+from tests.simulation.bot_installation import ADMIN, Bot, play
 from tests.simulation.installation import Installation, host, image_model
 
 GALLERY, CIRCLE, HALL = "g5", "g6", "1"
@@ -177,6 +177,23 @@ async def _tried(
     job = await ask(running, line, user, chat=room, rights=rights, **fields)
     await asyncio.sleep(30)
     return job
+
+
+def test_an_admin_shows_nobody_what_a_rule_keeps_for_its_owner() -> None:
+    """A group would see what its owner alone may see, or what comes of it."""
+
+    async def scenario(running: Bot) -> None:
+        job = await done(running, "/image a cat", chat=CIRCLE)
+        for line in ("/show", "/again", "/edit", "/vary --id", "/upscale --id", "/edit-image"):
+            text = f"{line} {job.id}{' red' if 'edit' in line else ''}"
+            await ask(running, text, ADMIN, chat=GALLERY, rights=PATRON)
+            assert "only for its owner" in running.chat.private[-1][1], line
+        await ask(running, f"/show {job.id}", ADMIN, chat="99", rights=PATRON)
+        await ask(running, f"/show {job.id}", chat=GALLERY, rights=PATRON)
+        await asyncio.sleep(60)
+
+    shown = [each.chat for each in in_bot(scenario).messages.values()]
+    assert shown == ["1", "99", GALLERY]
 
 
 def test_nothing_is_offered_that_a_rule_does_not_allow() -> None:
