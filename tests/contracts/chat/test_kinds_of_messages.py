@@ -95,11 +95,11 @@ async def test_telegram_names_words_in_a_form_that_cannot_be_read_yet() -> None:
 
 USED = {
     "content", "attachments", "stickers", "sticker_items", "poll", "activity",
-    "message_snapshots", "embeds",
+    "message_snapshots", "embeds", "components",
 }  # fmt: skip
 SHOWN = [
     "type", "mentions", "mention_roles", "timestamp", "edited_timestamp", "flags",
-    "components", "id", "channel_id", "author", "pinned", "mention_everyone", "tts", "call",
+    "id", "channel_id", "author", "pinned", "mention_everyone", "tts", "call",
     "application", "application_id", "interaction", "nonce", "webhook_id", "message_reference",
     "thread", "mention_channels", "role_subscription_data", "purchase_notification", "position",
     "resolved", "shared_client_theme", "interaction_metadata", "lobby_member", "reactions",

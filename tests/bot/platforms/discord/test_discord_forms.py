@@ -8,6 +8,7 @@ import pytest
 
 from bot.commands.registry import COMMANDS as REAL_COMMANDS
 from bot.core.asker import Asker
+from bot.core.attachments import AttachmentKind
 from bot.core.command import Command, Param, ParamKind
 from bot.core.content import Button, Content, Form, FormField
 from bot.core.platform import Invocation
@@ -108,6 +109,23 @@ async def test_the_menu_of_a_message_brings_its_words_and_files() -> None:
         assert await file.read() == b"png bytes"
     assert (call.command, call.quoted, call.user) == ("describe", "look at this", "discord:7")
     assert (call.replied_to, call.quoted_by) == (None, "Person8")
+
+
+async def test_the_menu_of_a_gallery_brings_its_words_and_files() -> None:
+    """Discord lists no attachments there: "Describe" would say that there is no image."""
+    noting = handler()
+    images = (IMAGE, File(name="two cats.png", mime="image/png", data=b"\x89PNG two"))
+    rows = tuple((Button(command="vary", job_id=1, label=f"{n}", number=n),) for n in (1, 2))
+    shown = Content(body=("*cats*",), files=images, buttons=rows)
+    async with FakeDiscord() as fake, running(fake, noting) as chat:
+        await chat.send("100", shown)
+        await fake.person(7).open_menu(fake.channel().messages[0], "menu.describe")
+        call = await noting.called()
+        await call.respond(says("⏳"), False)
+        assert [await each.read() for each in call.files] == [each.data for each in images]
+    assert [each.name for each in call.files] == ["1-cat.png", "2-two_cats.png"]
+    assert [each.kind for each in call.files] == [AttachmentKind.IMAGE] * 2
+    assert call.quoted == "\\*cats\\*"
 
 
 async def test_the_menu_of_our_own_message_tells_which_it_is() -> None:
