@@ -57,59 +57,46 @@ class Debts:
         """Record a task that is about to start."""
         asked = request.message if request is not None else None
         values = (platform, chat, None, asked, task.language, task.model_dump_json(), now)
-        return await self._insert(values)
+        return await self._write(sql.ADD_DEBT, values)
 
     async def deleted(self, ref: MessageRef, language: str, now: float) -> Debt:
         """Record that a message's job was deleted. A trigger does this for jobs in the database."""
         values = (ref.platform, ref.chat, ref.message, None, language, None, now)
-        return await self._insert(values)
-
-    async def _insert(self, values: Sequence[str | float | None]) -> Debt:
-        def change(connection: Connection) -> Debt:
-            return _debt(connection.execute(sql.ADD_DEBT, values).fetchone())
-
-        return await self._database.write(change)
+        return await self._write(sql.ADD_DEBT, values)
 
     async def shown(self, debt: Debt, ref: MessageRef) -> Debt:
         """Record the message that shows the task as running."""
-        return await self._update(debt, sql.DEBT_SHOWN, (ref.chat, ref.message))
+        return await self._write(sql.DEBT_SHOWN, (ref.chat, ref.message, debt.id))
 
     async def begun(self, debt: Debt) -> Debt:
         """Count one more start of the task."""
-        return await self._update(debt, sql.DEBT_BEGUN, ())
+        return await self._write(sql.DEBT_BEGUN, (debt.id,))
 
     async def done(self, debt: Debt, outcome: Body) -> Debt:
         """Record the task's outcome."""
-        return await self._update(debt, sql.DEBT_DONE, (_BODY.dump_json(outcome).decode(),))
+        written = _BODY.dump_json(outcome).decode()
+        return await self._write(sql.DEBT_DONE, (written, debt.id))
 
     async def moved(self, debt: Debt, chat: str) -> Debt:
         """Move a debt to its chat's new id.
 
         Its messages have other ids there, so they are forgotten.
         """
-        return await self._update(debt, sql.DEBT_MOVED, (chat,))
+        return await self._write(sql.DEBT_MOVED, (chat, debt.id))
 
-    async def _update(self, debt: Debt, statement: str, values: Sequence[str]) -> Debt:
+    async def _write(self, statement: str, values: Sequence[str | float | None]) -> Debt:
         def change(connection: Connection) -> Debt:
-            return _debt(connection.execute(statement, (*values, debt.id)).fetchone())
+            return _debt(connection.execute(statement, values).fetchone())
 
         return await self._database.write(change)
 
     async def settle(self, debt: Debt) -> None:
         """Delete a debt whose message is up to date or was given up."""
-
-        def change(connection: Connection) -> None:
-            connection.execute(sql.SETTLE_DEBT, (debt.id,))
-
-        await self._database.write(change)
+        await self._database.execute(sql.SETTLE_DEBT, (debt.id,))
 
     async def all(self) -> Sequence[Debt]:
         """Return all debts, oldest first."""
-
-        def query(connection: Connection) -> Sequence[Debt]:
-            return [_debt(row) for row in connection.execute(sql.DEBTS)]
-
-        return await self._database.read(query)
+        return [_debt(row) for row in await self._database.rows(sql.DEBTS)]
 
 
 def _debt(row: Sequence[object]) -> Debt:
@@ -205,30 +192,20 @@ class MessageRecords:
 
     async def _note_parts(self, job_id: int, messages: Sequence[str], now: float) -> None:
         rows = [(job_id, f"again {message}", message, now) for message in messages]
-        await self._database.write(lambda connection: connection.executemany(sql.NOTE_PART, rows))
+        await self._database.executemany(sql.NOTE_PART, rows)
 
     async def message(self, job_id: int) -> SentMessage | None:
         """Return a job's status message, or None if none was sent."""
-
-        def query(connection: Connection) -> SentMessage | None:
-            row = connection.execute(sql.MESSAGE, (job_id,)).fetchone()
-            if row is None:
-                return None
-            ref = MessageRef(platform=row[0], chat=row[1], message=row[2])
-            return SentMessage(ref=ref, sent_at=row[3])
-
-        return await self._database.read(query)
+        row = await self._database.row(sql.MESSAGE, (job_id,))
+        if row is None:
+            return None
+        ref = MessageRef(platform=row[0], chat=row[1], message=row[2])
+        return SentMessage(ref=ref, sent_at=row[3])
 
     async def job_of(self, ref: MessageRef) -> int | None:
         """Return the job that a status message or further part belongs to, or None."""
-
-        def query(connection: Connection) -> int | None:
-            row = connection.execute(
-                sql.JOB_OF, (ref.platform, ref.chat, ref.message) * 2
-            ).fetchone()
-            return None if row is None else int(row[0])
-
-        return await self._database.read(query)
+        row = await self._database.row(sql.JOB_OF, (ref.platform, ref.chat, ref.message) * 2)
+        return None if row is None else int(row[0])
 
     async def jobs_in(self, platform: str, chat: str, limit: int) -> tuple[int, ...]:
         """Return the newest jobs whose status messages are in a chat, newest first."""
@@ -237,32 +214,18 @@ class MessageRecords:
 
     async def parts(self, job_id: int) -> tuple[MessageRef, ...]:
         """Return all known messages of a job: its status message and further parts."""
-
-        def query(connection: Connection) -> tuple[MessageRef, ...]:
-            rows = connection.execute(sql.PARTS, (job_id, job_id))
-            return tuple(MessageRef(platform=row[0], chat=row[1], message=row[2]) for row in rows)
-
-        return await self._database.read(query)
+        rows = await self._database.rows(sql.PARTS, (job_id, job_id))
+        return tuple(MessageRef(platform=row[0], chat=row[1], message=row[2]) for row in rows)
 
     async def note_prompt(self, ref: MessageRef, prompt: ReplyPrompt) -> None:
         """Store the command that a reply to one of the bot's messages completes. Idempotent."""
-
-        def change(connection: Connection) -> None:
-            connection.execute(
-                sql.PUT_PROMPT,
-                (ref.platform, ref.chat, ref.message, prompt.command, prompt.job_id),
-            )
-
-        await self._database.write(change)
+        row = (ref.platform, ref.chat, ref.message, prompt.command, prompt.job_id)
+        await self._database.execute(sql.PUT_PROMPT, row)
 
     async def prompt(self, ref: MessageRef) -> ReplyPrompt | None:
         """Return the command that a reply to that message completes, or None."""
-
-        def query(connection: Connection) -> ReplyPrompt | None:
-            row = connection.execute(sql.PROMPT, (ref.platform, ref.chat, ref.message)).fetchone()
-            return None if row is None else ReplyPrompt(command=row[0], job_id=row[1])
-
-        return await self._database.read(query)
+        row = await self._database.row(sql.PROMPT, (ref.platform, ref.chat, ref.message))
+        return None if row is None else ReplyPrompt(command=row[0], job_id=row[1])
 
     async def move_chat(self, platform: str, old: str, new: str) -> None:
         """Move all records of a chat to its new id. Idempotent."""
@@ -285,46 +248,27 @@ class MessageRecords:
         self, job_id: int, part: str, now: float, *, message: str | None, unclear: bool = False
     ) -> None:
         """Record that a part was sent, or with `unclear` that it may or may not have been."""
-
-        def change(connection: Connection) -> None:
-            connection.execute(
-                sql.END_PART,
-                ("unclear" if unclear else "sent", message, now, job_id, part),
-            )
-
-        await self._database.write(change)
+        state = "unclear" if unclear else "sent"
+        await self._database.execute(sql.END_PART, (state, message, now, job_id, part))
 
     async def drop_part(self, job_id: int, part: str) -> None:
         """Forget a part that was certainly not sent, so that it may be tried again."""
-
-        def change(connection: Connection) -> None:
-            connection.execute(sql.DROP_PART, (job_id, part))
-
-        await self._database.write(change)
+        await self._database.execute(sql.DROP_PART, (job_id, part))
 
     async def unclear_parts(self, job_id: int) -> frozenset[str]:
         """Return the parts that may or may not have been sent.
 
         This includes parts that are being sent, so call it only while none are.
         """
-
-        def query(connection: Connection) -> frozenset[str]:
-            rows = connection.execute(sql.UNCLEAR_PARTS, (job_id,))
-            return frozenset(row[0] for row in rows)
-
-        return await self._database.read(query)
+        rows = await self._database.rows(sql.UNCLEAR_PARTS, (job_id,))
+        return frozenset(part for (part,) in rows)
 
     async def unreachable(self) -> Mapping[int, Unreachable]:
         """Return the undeliverable jobs that are still retried, by job id."""
-
-        def query(connection: Connection) -> Mapping[int, Unreachable]:
-            rows = connection.execute(sql.UNREACHABLE)
-            return {
-                row[0]: Unreachable(since=row[1], tries=row[2], given_up=bool(row[3]))
-                for row in rows
-            }
-
-        return await self._database.read(query)
+        return {
+            job_id: Unreachable(since=since, tries=tries, given_up=bool(given_up))
+            for job_id, since, tries, given_up in await self._database.rows(sql.UNREACHABLE)
+        }
 
     async def note_unreachable(
         self, job_id: int, now: float, *, given_up: bool, tries: int = 1
@@ -358,26 +302,16 @@ class MessageRecords:
 
         Returns 0.0 if they never did.
         """
-
-        def query(connection: Connection) -> float:
-            row = connection.execute(sql.START_OF, (platform, chat, user)).fetchone()
-            return 0.0 if row is None else float(row[0])
-
-        return await self._database.read(query)
+        row = await self._database.row(sql.START_OF, (platform, chat, user))
+        return 0.0 if row is None else float(row[0])
 
     async def forget(self, user: str) -> None:
         """Delete all data stored about a person."""
-        await self._database.write(
-            lambda connection: connection.execute(sql.DELETE_STARTS_OF, (user,))
-        )
+        await self._database.execute(sql.DELETE_STARTS_OF, (user,))
 
     async def note(self, name: str, value: str) -> None:
         """Store a small value across restarts."""
-
-        def change(connection: Connection) -> None:
-            connection.execute(sql.PUT_NOTE, (name, value))
-
-        await self._database.write(change)
+        await self._database.execute(sql.PUT_NOTE, (name, value))
 
     async def note_first(self, name: str, value: str) -> str:
         """Store a small value unless the name is taken. Returns the stored value."""
@@ -390,9 +324,5 @@ class MessageRecords:
 
     async def noted(self, name: str) -> str | None:
         """Return a stored value, or None."""
-
-        def query(connection: Connection) -> str | None:
-            row = connection.execute(sql.NOTE, (name,)).fetchone()
-            return None if row is None else str(row[0])
-
-        return await self._database.read(query)
+        row = await self._database.row(sql.NOTE, (name,))
+        return None if row is None else str(row[0])

@@ -142,15 +142,10 @@ class History:
 
     async def promises(self) -> Mapping[int, Promised]:
         """Return the promised end times of open jobs, by job id."""
-
-        def query(connection: Connection) -> Mapping[int, Promised]:
-            rows = connection.execute(sql.PROMISES)
-            return {
-                job_id: Promised(given_at=given, earliest=earliest, latest=latest)
-                for job_id, given, earliest, latest in rows
-            }
-
-        return await self._database.read(query)
+        return {
+            job_id: Promised(given_at=given, earliest=earliest, latest=latest)
+            for job_id, given, earliest, latest in await self._database.rows(sql.PROMISES)
+        }
 
     # ------------------------------------------------------------ reading
 
