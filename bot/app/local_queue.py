@@ -6,7 +6,7 @@ Servers with `discover` are asked for their models repeatedly.
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -25,7 +25,7 @@ from bot.monitoring.recorder import Recorder
 from bot.requests.admission import AdmissionService
 from bot.requests.dictation import DictationEnds
 from queueing.core.catalog import Catalog
-from queueing.core.concurrency import TaskGroup, timeout
+from queueing.core.concurrency import TaskGroup, came
 from queueing.core.errors import BackendError
 from queueing.core.ports import Backend, SystemClock
 from queueing.core.specs import BackendSpec, ModelSpec
@@ -80,10 +80,8 @@ class ModelDiscovery:
     async def _until_next(self) -> None:
         """Wait a minute or for `ask_again`. Until then, only ask servers without models."""
         for _ in range(round(AGAIN_S / EMPTY_AGAIN_S)):
-            with suppress(TimeoutError):
-                async with timeout(EMPTY_AGAIN_S):
-                    await self._again.wait()
-                    return
+            if await came(self._again, EMPTY_AGAIN_S):
+                return
             if empty := [name for name in self._listed() if name in self._empty]:
                 await self._ask(empty)
 

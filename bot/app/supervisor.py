@@ -18,7 +18,7 @@ from bot.http.listener import CannotListen
 from bot.people.access import Access
 from bot.people.people import CarriedRights
 from bot.platforms.web.chat.chat_log import ChatLog
-from queueing.core.concurrency import TaskGroup, timeout
+from queueing.core.concurrency import TaskGroup, came
 from queueing.core.errors import StoreError
 from queueing.core.ports import Clock, doubt_of
 from queueing.store.jobs.job_store import JobStore
@@ -185,9 +185,7 @@ async def tidy(
 @asynccontextmanager
 async def after(happened: asyncio.Event, *, within_s: float) -> AsyncIterator[None]:
     """Enter the block once the event is set, or after `within_s` seconds."""
-    with suppress(TimeoutError):
-        async with timeout(within_s):
-            await happened.wait()
+    await came(happened, within_s)
     yield
 
 

@@ -14,7 +14,7 @@ from bot.core.errors import ChatError, ChatUnavailable
 from bot.core.platform import ChatPlatform
 from bot.delivery.rate_limit import PlatformRateLimit, RateLimit, pause_s
 from bot.delivery.status_message import StatusMessage
-from queueing.core.concurrency import timeout
+from queueing.core.concurrency import came
 from queueing.core.ports import Clock
 
 CROWDED_S = 4.0  # minimum time between two edits of one message
@@ -283,9 +283,7 @@ class Channels:
     async def pause(self, platform: str, least_s: float, most_s: float) -> bool:
         """Wait for any answer of the platform, up to a limit. Returns whether there was one."""
         await asyncio.sleep(least_s)
-        succeeded = self._wholes[platform].succeeded
-        await wait(succeeded, most_s - least_s)
-        return succeeded.is_set()
+        return await came(self._wholes[platform].succeeded, most_s - least_s)
 
     @asynccontextmanager
     async def free_turn(self, platform: str) -> AsyncIterator["TurnOutcome"]:
@@ -342,7 +340,7 @@ class Channels:
         waited = False
         while (at := earliest(now := self.now())) > now:
             answered.clear()
-            await wait(answered, at - now)
+            await came(answered, at - now)
             waited = True
         return waited
 
@@ -393,12 +391,3 @@ class Turn:
         refused = error is not None and issubclass(error, ChatError)
         if used and (error is None or (refused and not issubclass(error, ChatUnavailable))):
             self._channels.succeeded(self._platform)  # a refusal is an answer, too
-
-
-async def wait(event: asyncio.Event, timeout_s: float) -> None:
-    """Wait for an event, at most `timeout_s`."""
-    try:
-        async with timeout(timeout_s):
-            await event.wait()
-    except TimeoutError:
-        pass

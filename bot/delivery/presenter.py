@@ -16,7 +16,7 @@ from bot.core.live_settings import LiveSettings
 from bot.core.platform import ChatPlatform, Invocation
 from bot.core.queue import Deliveries
 from bot.core.service import QueueService
-from bot.delivery.channels import Channel, Channels, wait
+from bot.delivery.channels import Channel, Channels
 from bot.delivery.editor import Editor
 from bot.delivery.follow_ups import FollowUps
 from bot.delivery.open_messages import OpenMessages
@@ -31,7 +31,7 @@ from bot.delivery.tasks import TaskRunner
 from bot.monitoring.delivery_meter import DeliveryMeter, Unmeasured
 from bot.requests import recordings
 from bot.requests.rules import RuleTable
-from queueing.core.concurrency import TaskGroup, timeout
+from queueing.core.concurrency import TaskGroup, came, timeout
 from queueing.core.errors import StoreError
 from queueing.core.events import (
     Erased,
@@ -345,7 +345,7 @@ class Presenter:
                 message, due = following
                 channel.wake.clear()
                 if due > now:
-                    await wait(channel.wake, due - now)
+                    await came(channel.wake, due - now)
                     continue
                 await self._refresh(channel, message)
                 if message.forgotten and message.ref is not None:

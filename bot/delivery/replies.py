@@ -17,7 +17,7 @@ from bot.delivery.retries import ChatRetry, Terms
 from bot.delivery.tasks import TaskRunner
 from bot.texts.catalogue import language_of, say
 from bot.texts.paging import first_page
-from queueing.core.concurrency import timeout
+from queueing.core.concurrency import came
 
 log = logging.getLogger(__name__)
 
@@ -45,10 +45,7 @@ class Replies:
         noted = self._asking.get((platform, chat))
         if noted is None:
             return
-        try:
-            async with timeout(_NOTING_S):
-                await noted.wait()
-        except TimeoutError:
+        if not await came(noted, _NOTING_S):
             log.info("the prompt sent to %s:%s is not recorded yet", platform, chat)
 
     async def give(self, call: Invocation, answer: Answer) -> None:

@@ -12,10 +12,11 @@ from typing import TypeVar
 from bot.core.errors import ChatError, ChatGone, ChatUnavailable, ServedElsewhere, SlowDown
 from bot.core.platform import ChatPlatform
 from bot.core.queue import Deliveries
-from bot.delivery.channels import Channel, Channels, wait
+from bot.delivery.channels import Channel, Channels
 from bot.delivery.rate_limit import pause_s, paused_until
 from bot.delivery.records import MessageRecords, Unreachable
 from bot.delivery.status_message import StatusMessage
+from queueing.core.concurrency import came
 from queueing.core.errors import Fenced, StoreError
 from queueing.core.ports import Clock
 
@@ -169,7 +170,7 @@ class ChatRetry:
                 log.info("%s:%s: retrying in %.0f s: %s", platform, chat, pause, error)
                 least_s = min(pause, pause_s(woken)) if woken else 0.0
                 woken += await self._channels.pause(platform, least_s, pause)
-                await wait(self._platforms[platform].connected, until - self._channels.now())
+                await came(self._platforms[platform].connected, until - self._channels.now())
 
     async def _once(
         self, platform: str, chat: str, request: Callable[[], Awaitable[T]], terms: Terms

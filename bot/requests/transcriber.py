@@ -16,7 +16,7 @@ from bot.people.people import People
 from bot.requests import recordings
 from bot.requests.admission import AdmissionService
 from bot.requests.word_filter import unwanted_word
-from queueing.core.concurrency import TaskGroup, timeout
+from queueing.core.concurrency import TaskGroup, came
 from queueing.core.errors import (
     Problem,
     ProblemKind,
@@ -172,7 +172,7 @@ class Transcriber:
                 made = await self._accepted(question, place)
             if made is not None and made.state.final:
                 return await self._text(made)
-            await _woken(wake, None if made is not None else AGAIN_S)
+            await came(wake, None if made is not None else AGAIN_S)
 
     async def _accepted(self, question: Job, place: int) -> Job | None:
         """Submit the transcription of a recording; None if there is no space for it.
@@ -247,11 +247,3 @@ def _needed(made: Job, question: Job | None) -> bool:
     if isinstance(made.request, SpeechToText):
         return bool(recordings.unheard(question))
     return question.state is JobState.COMPLETED
-
-
-async def _woken(wake: asyncio.Event, within_s: float | None) -> None:
-    try:
-        async with timeout(within_s):
-            await wake.wait()
-    except TimeoutError:
-        return

@@ -124,6 +124,16 @@ def timeout(seconds: float | None) -> Timeout:
     return Timeout(None if seconds is None else asyncio.get_running_loop().time() + seconds)
 
 
+async def came(event: asyncio.Event, within_s: float | None) -> bool:
+    """Wait for an event, for at most some seconds. Returns whether it came in time."""
+    try:
+        async with timeout(within_s):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True
+
+
 def _current_task() -> "asyncio.Task[Any]":
     task = asyncio.current_task()
     if task is None:

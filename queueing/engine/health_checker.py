@@ -5,7 +5,7 @@ import logging
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
-from queueing.core.concurrency import TaskGroup, timeout
+from queueing.core.concurrency import TaskGroup, came, timeout
 from queueing.core.errors import BackendError, Busy, KeyRefused
 from queueing.core.ports import Backend, Clock, MemoryProbe, ServerInfo
 from queueing.core.snapshot import Copy, Residency
@@ -103,10 +103,7 @@ class HealthChecker:
 
     async def _woken(self, name: str, pause_s: float) -> bool:
         """Wait for the pause to end. Returns True if a check was requested before that."""
-        try:
-            async with timeout(pause_s):
-                await self._again[name].wait()
-        except TimeoutError:
+        if not await came(self._again[name], pause_s):
             return False
         self._again[name].clear()
         return True

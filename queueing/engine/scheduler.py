@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from queueing.core.concurrency import TaskGroup, timeout
+from queueing.core.concurrency import TaskGroup, came, timeout
 from queueing.core.errors import StoreError
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Job, JobEvent, JobState
@@ -186,9 +186,7 @@ class Scheduler:
         look_at = self.plan.look_at
         rest_s = TICK_S if look_at is None else min(TICK_S, look_at - self.clock.now())
         if rest_s > 0:
-            with suppress(TimeoutError):
-                async with timeout(rest_s):
-                    await self._awake.wait()
+            await came(self._awake, rest_s)
 
     async def snapshot(self) -> Snapshot:
         """Take a snapshot. Raises `StoreError`."""

@@ -12,11 +12,10 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from queueing.core.concurrency import timeout
+from queueing.core.concurrency import came
 from queueing.core.errors import ProblemKind, StoreError, problem
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Job, JobEvent
@@ -274,9 +273,7 @@ class DeadlineWatcher:
                 continue
             failures = 0
             rest_s = None if next_at is None else max(0.0, next_at - self.clock.now())
-            with suppress(TimeoutError):
-                async with timeout(rest_s):
-                    await self._awake.wait()
+            await came(self._awake, rest_s)
 
     async def _look(self) -> float | None:
         """Act on what is due. Returns when to check again, None if no job has a deadline."""

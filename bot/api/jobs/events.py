@@ -17,9 +17,9 @@ from aiohttp import web
 from pydantic import Field
 
 from bot.api.calls import sse
-from bot.api.runs.alarm import wait
 from bot.api.runs.runs import Run
 from bot.api.runs.views import JobView, View, place_of
+from queueing.core.concurrency import came
 from queueing.core.jobs import JobState
 
 if TYPE_CHECKING:
@@ -161,8 +161,7 @@ async def send(
             await response.write(f"id: {told.id}\n".encode() + data)
         if run.job.state.final or run.left:
             return run.job.state.final
-        await wait(news, PING_S)
-        if not news.is_set():
+        if not await came(news, PING_S):
             await response.write(sse.PING)
 
 

@@ -1,9 +1,6 @@
-"""Waits for news of a job, for a limited time or until an alarm."""
+"""Wakes whoever waits for news of a job, at a time that moves."""
 
 import asyncio
-from contextlib import suppress
-
-from queueing.core.concurrency import timeout
 
 
 class Alarm:
@@ -35,10 +32,3 @@ class Alarm:
             self.put(self._due)
         else:
             self._news.set()
-
-
-async def wait(news: asyncio.Event, within_s: float) -> None:
-    """Wait until the event is set, for at most `within_s` seconds."""
-    with suppress(TimeoutError):
-        async with timeout(within_s):
-            await news.wait()

@@ -9,11 +9,10 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-from bot.api.runs.alarm import wait
 from bot.core.origin import Origin, origin_in
 from bot.core.queue import JobReader, QueueStatus
 from bot.people.api_keys import PLATFORM
-from queueing.core.concurrency import TaskGroup
+from queueing.core.concurrency import TaskGroup, came
 from queueing.core.constructors import altering
 from queueing.core.errors import StoreError
 from queueing.core.events import (
@@ -111,7 +110,7 @@ class Run:
             if left_s <= 0:
                 return False
             news.clear()
-            await wait(news, left_s)
+            await came(news, left_s)
         return True
 
     def change(self, job: Job) -> None:

@@ -17,7 +17,7 @@ from bot.app.cluster.outbox import News, Outbox, ProgressNews
 from bot.app.cluster.protocol import Failure, Method, error_of, event_from_json, from_json
 from bot.app.cluster.transport import BODY_LIMIT, Wire, WireBroken
 from queueing.core.catalog import Offer
-from queueing.core.concurrency import timeout, together
+from queueing.core.concurrency import came, timeout, together
 from queueing.core.errors import StoreError
 from queueing.core.events import Event, EventsMissed, JobChanged, Listener
 from queueing.core.status import StatusReport
@@ -97,10 +97,7 @@ class QueueConnection:
     async def out_of_reach(self, patience_s: float) -> None:
         """Wait until the leader has been unreachable for `patience_s` seconds."""
         while True:
-            try:
-                async with timeout(patience_s):
-                    await self._connected.wait()
-            except TimeoutError:
+            if not await came(self._connected, patience_s):
                 return
             await self._broken.wait()
 

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from bot.app.cluster import protocol
 from bot.app.cluster.outbox import News, Outbox, ProgressBatch
@@ -31,7 +31,7 @@ from bot.core.service import QueueService
 from bot.http.addresses import host_and_port, is_loopback, is_public, joined
 from bot.http.clients import sparing
 from queueing.core.catalog import Offer
-from queueing.core.concurrency import TaskGroup, timeout, together
+from queueing.core.concurrency import TaskGroup, came, timeout, together
 from queueing.core.errors import Fenced, QueueError, StoreError
 from queueing.core.events import (
     CopyLeft,
@@ -117,9 +117,7 @@ class QueueServer:
     async def run(self) -> None:
         """Keep the other processes' copies up to date, until cancelled."""
         while True:
-            with suppress(TimeoutError):
-                async with timeout(LOOK_EVERY_S if self._guests else None):
-                    await self._news.wait()
+            await came(self._news, LOOK_EVERY_S if self._guests else None)
             self._news.clear()
             self._push_copies()
             await asyncio.sleep(COPIES_EVERY_S)
