@@ -13,9 +13,9 @@ from functools import partial
 from bot.app import control_socket, heartbeat
 from bot.app import reloader as reloading
 from bot.app.app import App
-from bot.app.cluster.agreement import DECISIVE, Agreement
+from bot.app.cluster.agreement import Agreement
 from bot.app.cluster.leader_finder import LeaderFinder
-from bot.app.cluster.leases import LeaseKeeper, RoleList, roles_of
+from bot.app.cluster.leases import QUEUE, LeaseKeeper, RoleList, roles_of
 from bot.app.cluster.queue_link import QueueConnection
 from bot.app.cluster.queue_server import entrance_at
 from bot.app.cluster.transport import calling
@@ -63,7 +63,7 @@ async def join(config: Config, agreement: Agreement) -> None:
 def require_place(config: Config, agreement: Agreement, look: ServerLook) -> None:
     """Check that this configuration fits the database. Raises `ConfigError`."""
     agreement.require(look.held)
-    if not any(each.role.name == DECISIVE for each in look.held):
+    if not any(each.role.name == QUEUE for each in look.held):
         require_models(config, look)
 
 

@@ -9,6 +9,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 
+from bot.app.cluster.leases import QUEUE
 from bot.config.config import Config
 from bot.config.differences import Marks, differences, in_words, marks
 from bot.config.loader import ConfigError
@@ -17,9 +18,6 @@ from queueing.core.errors import StoreError
 from queueing.core.leases import About, LeaderInfo, LeaseStore
 
 log = logging.getLogger(__name__)
-
-DECISIVE = "queue"
-"""The role of the leader, whose configuration all others must match."""
 
 _VERSION, _SETTINGS = "version", "settings"
 
@@ -41,7 +39,7 @@ class Agreement:
 
         def told(secret: bytes) -> str:
             content: dict[str, object] = {_VERSION: self._version}
-            if role == DECISIVE:
+            if role == QUEUE:
                 found = marks(self._config, secret)
                 content[_SETTINGS] = [[mark, *place] for place, mark in found.items()]
             return json.dumps(content)
@@ -68,10 +66,10 @@ class Agreement:
         Raises `StoreError`.
         """
         for each in await roles.introductions():
-            if each.role.name != DECISIVE:
+            if each.role.name != QUEUE:
                 continue
             if each.role.holder == process:
-                await roles.introduce(each.role, self.about(DECISIVE)(each.secret))
+                await roles.introduce(each.role, self.about(QUEUE)(each.secret))
             elif apart := self.differences(each):
                 holder = f"the process that holds the queue ({each.role.holder})"
                 return (f"{holder} has another configuration: {in_words(apart)}; reload it too",)
@@ -85,7 +83,7 @@ class Agreement:
     def require(self, held: Iterable[LeaderInfo]) -> None:
         """Check that the leader has the same configuration. Raises `ConfigError`."""
         for each in held:
-            if each.role.name == DECISIVE and (apart := self.differences(each)):
+            if each.role.name == QUEUE and (apart := self.differences(each)):
                 version = version_of(each.about)
                 other = f"{each.role.holder}, usher {version}" if version else each.role.holder
                 sentence = (
@@ -116,7 +114,7 @@ class Agreement:
         """Compare with the leader, once per epoch."""
         try:
             holders = {each.name: each for each in await roles.holders()}
-            holder = holders.get(DECISIVE)
+            holder = holders.get(QUEUE)
             if holder is not None and holder.left_s and holder.epoch != self._known:
                 self.require(await roles.introductions())
                 self._known = holder.epoch

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass, field
 
+from bot.app.cluster.leases import QUEUE
 from bot.app.cluster.protocol import NotTrusted, greet_holder
 from bot.app.cluster.queue_server import NotServing, QueueListener
 from bot.app.cluster.transport import Wire, WireBroken
@@ -15,8 +16,6 @@ from queueing.core.leases import Leader, LeaseStore
 
 log = logging.getLogger(__name__)
 
-QUEUE = "queue"
-"""The role of the leader."""
 GREETING_S = 5.0
 NONE_HOLDS = "no process holds the queue"
 NOT_NOW = "does not serve the queue yet, or no longer"

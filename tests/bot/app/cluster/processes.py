@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from bot.app.cluster.leader_finder import QUEUE, LeaderFinder
+from bot.app.cluster.leader_finder import LeaderFinder
+from bot.app.cluster.leases import QUEUE
 from bot.app.cluster.queue_link import QueueConnection
 from bot.app.cluster.queue_server import QueueListener, QueueServer
 from bot.app.cluster.remote_queue import RemoteQueue

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from bot.app.cluster.agreement import DECISIVE, Agreement, version_of
+from bot.app.cluster.agreement import Agreement, version_of
+from bot.app.cluster.leases import QUEUE
 from bot.app.runner import require_models
 from bot.config.config import Config
 from bot.config.loader import ConfigError, parse
@@ -30,7 +31,7 @@ def agreement(old: str = "", new: str = "", *, version: str = "1.0") -> Agreemen
     return Agreement(read(old, new), version)
 
 
-async def told(roles: FakePosts, by: Agreement, role: str = DECISIVE) -> LeaderInfo:
+async def told(roles: FakePosts, by: Agreement, role: str = QUEUE) -> LeaderInfo:
     assert await roles.take(role, address="", about=by.about(role)) is not None
     (found,) = [each for each in await roles.introductions() if each.role.name == role]
     return found
@@ -63,7 +64,7 @@ async def test_another_configuration_is_refused_by_what_differs() -> None:
 async def test_a_holder_that_tells_nothing_known_binds_no_one(about: str) -> None:
     """A version that tells its settings in another form would keep others from starting."""
     roles = FakePosts(PostTable(15), "one:1")
-    assert await roles.take(DECISIVE, address="", about=lambda _: about) is not None
+    assert await roles.take(QUEUE, address="", about=lambda _: about) is not None
     (held,) = await roles.introductions()
     agreement().require([held])
 
@@ -85,7 +86,7 @@ async def test_two_that_start_at_once_are_compared_as_well() -> None:
     mine, other = agreement(), agreement("12GB", "8GB")
     mine.require(await one.introductions())
     other.require(await two.introductions())
-    lease = await one.take(DECISIVE, address="", about=mine.about(DECISIVE))
+    lease = await one.take(QUEUE, address="", about=mine.about(QUEUE))
     assert lease is not None
     two.away = True  # a database that is away is no disagreement
     loop = asyncio.get_running_loop()
@@ -160,7 +161,7 @@ async def test_a_process_reloaded_right_after_a_takeover_goes_on() -> None:
     follower = agreement()
     async with follower.kept(two, every_s=EVERY_S):
         await asyncio.sleep(1)  # no one leads yet
-        lease = await one.take(DECISIVE, address="", about=agreement().about(DECISIVE))
+        lease = await one.take(QUEUE, address="", about=agreement().about(QUEUE))
         assert lease is not None
         (await follower.reloading(two, read("12GB", "8GB")))()
         assert len(await follower.tell_again(two, "two:2")) == 1

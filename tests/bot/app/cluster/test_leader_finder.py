@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.app.cluster.leader_finder import QUEUE
+from bot.app.cluster.leases import QUEUE
 from bot.app.cluster.transport import Wire, WireBroken
 from queueing.core.events import EventsMissed
 from queueing.core.jobs import SubmitLimits

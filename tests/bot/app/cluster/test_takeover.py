@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.app.cluster.leader_finder import QUEUE, LeaderFinder
-from bot.app.cluster.leases import HeldLease, LeaseKeeper
+from bot.app.cluster.leader_finder import LeaderFinder
+from bot.app.cluster.leases import QUEUE, HeldLease, LeaseKeeper
 from bot.app.cluster.queue_link import QueueConnection
 from bot.app.cluster.queue_server import QueueServer, entrance_at
 from bot.app.cluster.remote_queue import RemoteQueue
