@@ -17,6 +17,8 @@ VIRTUAL = {
     "tests.simulation.installation",
     "tests.simulation.bot_installation",
 }
+RUNNERS = {"in_virtual_time", "Inside", "in_bot", "in_house"}
+"""What runs a test in virtual time; the last two are an `Inside` of their files."""
 
 # Waits in real time that have a reason; `tests.simulation` as a whole runs in virtual time.
 SLEEPS = {
@@ -100,8 +102,11 @@ def in_real_time(tree: ast.Module) -> Iterator[ast.Call]:
 
 def runs_in_real_time(function: ast.AsyncFunctionDef) -> bool:
     """Return whether pytest runs a function, and not a loop in virtual time."""
-    decorators = map(ast.unparse, function.decorator_list)
-    return function.name.startswith("test_") and "in_virtual_time" not in decorators
+    decorators = {
+        ast.unparse(each.func if isinstance(each, ast.Call) else each)
+        for each in function.decorator_list
+    }
+    return function.name.startswith("test_") and not decorators & RUNNERS
 
 
 def seconds(node: ast.expr) -> float | None:

@@ -1,6 +1,8 @@
 """A bot with models of every kind, and what people do with its results."""
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from io import BytesIO
 from typing import Any
 
@@ -13,8 +15,9 @@ from queueing.core.jobs import Job
 from queueing.core.requests import Capability, Chat, TextToImage
 from queueing.core.specs import ModelSpec
 from tests.fakes.chat import FakeChat
-from tests.simulation.bot_installation import Bot, play
+from tests.simulation.bot_installation import Bot, played
 from tests.simulation.installation import Installation, ended, host
+from tests.simulation.loop import Inside, run
 
 DRAWS = frozenset({Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE})
 
@@ -30,20 +33,37 @@ QWEN = model("qwen", Capability.TEXT_TO_TEXT, Capability.VISION)
 DEAF = model("deaf", Capability.TEXT_TO_TEXT)
 
 
-def in_bot(
-    scenario: Any,
+@asynccontextmanager
+async def bot_with(
     *models: ModelSpec,
     options: frozenset[str] | None = None,
     **fields: Any,
-) -> FakeChat:
-    """Play a scenario in the bot on these models, by default a painter, a lens and a writer."""
+) -> AsyncIterator[Bot]:
+    """Run a bot on these models, by default a painter, a lens and a writer."""
     installation = fields.pop("installation", None) or Installation.of(
         models or (FLUX, LENS, QWEN), [host("gpu-1", "comfy")]
     )
     installation.servers["comfy"].options = options
     installation.servers["comfy"].loras = fields.pop("loras", ())
     installation.servers["comfy"].service_s = fields.pop("service_s", 5.0)
-    return play(scenario, installation, **fields)
+    async with played(installation, **fields) as running:
+        yield running
+
+
+def in_bot(*models: ModelSpec, **fields: Any) -> Inside[Bot]:
+    """Run a test in a bot as `bot_with` runs it."""
+    return Inside(lambda: bot_with(*models, **fields))
+
+
+def play(scenario: Callable[[Bot], Awaitable[None]], *models: ModelSpec, **fields: Any) -> FakeChat:
+    """Play a scenario that several bots see, in one of them; return its chat."""
+
+    async def whole() -> FakeChat:
+        async with bot_with(*models, **fields) as running:
+            await scenario(running)
+        return running.chat
+
+    return run(whole())
 
 
 async def ask(running: Bot, text: str, user: str = "fake:1", **fields: Any) -> Job | None:

@@ -29,7 +29,7 @@ from tests.fakes.clock import START
 from tests.fakes.servers.backend import Fate, prompt_of
 from tests.simulation.bot_installation import Bot, bot
 from tests.simulation.installation import NO_LIMITS, Installation
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time
 
 Harm = Callable[[Bot, Path], Callable[[], None]]
 """Does something to a running bot's database and returns what takes it back."""
@@ -155,7 +155,8 @@ def _no_patience(connection: Connection) -> None:
     connection.execute("PRAGMA busy_timeout = 1")
 
 
-def test_damage_met_while_running_stops_accepting_and_a_backup_goes_on(
+@in_virtual_time
+async def test_damage_met_while_running_stops_accepting_and_a_backup_goes_on(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Requests would be taken into a file that has to be thrown away."""
@@ -191,16 +192,13 @@ def test_damage_met_while_running_stops_accepting_and_a_backup_goes_on(
     def refused() -> list[str]:
         return [who for who, text in chat.private if text.startswith(NOT_STORED)]
 
-    async def scenario() -> None:
-        await met()
-        (one,) = refused()
-        assert shown_to(chat, int(one)) == []
-        advice = "the database is damaged: stop Usher and restore the newest backup"
-        found = [each for each in caplog.records if advice in each.getMessage()]
-        assert [each.levelno for each in found].count(logging.ERROR) == 1
-        await mended()
-
-    run(scenario())
+    await met()
+    (one,) = refused()
+    assert shown_to(chat, int(one)) == []
+    advice = "the database is damaged: stop Usher and restore the newest backup"
+    found = [each for each in caplog.records if advice in each.getMessage()]
+    assert [each.levelno for each in found].count(logging.ERROR) == 1
+    await mended()
     people = (1, 2, int(refused()[0]))
     assert [first_line(chat, person) for person in people] == ["a cat", "a bird", "a dog"]
 
@@ -276,39 +274,37 @@ def pauses_between() -> Installation:
 
 
 @pytest.mark.parametrize("jumps_h", [(5.0, -9.0, 7.0, -3.0), (-2.0, 400_000.0)])
-def test_a_clock_set_by_hours_holds_nothing_up(hands: _Hands, jumps_h: tuple[float, ...]) -> None:
+@in_virtual_time
+async def test_a_clock_set_by_hours_holds_nothing_up(
+    hands: _Hands, jumps_h: tuple[float, ...]
+) -> None:
     """Pauses, places and edits would wait for hours, or a machine that begins in 1970 for ever."""
     chat = FakeChat()
-
-    async def scenario() -> None:
-        async with bot(pauses_between(), chat) as running:
-            for person, jump_h in enumerate(jumps_h):
-                await ask(running, f"cat {person}", person)
-                await asyncio.sleep(16)  # in the middle of the pause after its first attempt
-                hands.set_by_h += jump_h
-                await asyncio.sleep(1)
-            await within(120, running)
-
-    run(scenario())
+    async with bot(pauses_between(), chat) as running:
+        for person, jump_h in enumerate(jumps_h):
+            await ask(running, f"cat {person}", person)
+            await asyncio.sleep(16)  # in the middle of the pause after its first attempt
+            hands.set_by_h += jump_h
+            await asyncio.sleep(1)
+        await within(120, running)
     ends = [first_line(chat, person) for person in range(len(jumps_h))]
     assert ends == [f"cat {person}" for person in range(len(jumps_h))]
 
 
-def test_a_clock_set_back_between_two_runs_holds_nothing_up(hands: _Hands, path: Path) -> None:
+@in_virtual_time
+async def test_a_clock_set_back_between_two_runs_holds_nothing_up(
+    hands: _Hands, path: Path
+) -> None:
     """A pause written while the clock was ahead would last as long as it was."""
     chat = FakeChat()
-
-    async def scenario() -> None:
-        hands.set_by_h = 5.0
-        installation = replace(pauses_between(), url=f"sqlite:///{path}")
-        async with bot(installation, chat) as running:
-            await ask(running, "a cat", 1)
-            await asyncio.sleep(16)
-            (job,) = await running.queue.jobs.open_jobs()
-            assert job.not_before > running.clock.now()
-        hands.set_by_h = 0.0
-        async with bot(replace(installation, clock=SystemClock()), chat) as running:
-            await within(120, running)
-
-    run(scenario())
+    hands.set_by_h = 5.0
+    installation = replace(pauses_between(), url=f"sqlite:///{path}")
+    async with bot(installation, chat) as running:
+        await ask(running, "a cat", 1)
+        await asyncio.sleep(16)
+        (job,) = await running.queue.jobs.open_jobs()
+        assert job.not_before > running.clock.now()
+    hands.set_by_h = 0.0
+    async with bot(replace(installation, clock=SystemClock()), chat) as running:
+        await within(120, running)
     assert first_line(chat, 1) == "a cat"

@@ -69,6 +69,11 @@ class FakeChat:
         self._numbers = itertools.count(1)
         self._calls = itertools.count(1)
 
+    @property
+    def answers(self) -> list[str]:
+        """What was said in private."""
+        return [text for _, text in self.private]
+
     async def run(self, handler: CommandHandler) -> None:
         self.handler = handler
         await asyncio.Event().wait()

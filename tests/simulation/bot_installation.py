@@ -1,7 +1,7 @@
 """The whole bot in virtual time: real queue, store, presenter and handler, fake servers and chats."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -38,7 +38,6 @@ from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
 from tests.fakes.chat import FakeChat
 from tests.simulation.installation import Installation
-from tests.simulation.loop import run
 
 ADMIN = "fake:99"
 PEOPLE = NameForms(person=IdForm(pattern=r"fake:[0-9]+", example="fake:1"))
@@ -58,6 +57,7 @@ class Bot:
     keys: ApiKeys
     clock: Clock
     chat: FakeChat
+    installation: Installation
 
 
 @asynccontextmanager
@@ -172,6 +172,7 @@ async def bot(
                 keys=ApiKeys(database),
                 clock=clock,
                 chat=chat,
+                installation=installation,
             )
         finally:
             for task in serving:
@@ -180,23 +181,21 @@ async def bot(
     await database.aclose()
 
 
-def play(
-    scenario: Callable[[Bot], Awaitable[None]],
-    installation: Installation,
-    chat: FakeChat | None = None,
-    **given: Any,
-) -> FakeChat:
-    """Run a scenario in the bot until what it began is shown; return the chat. `given` as for `bot`."""
-    chat = chat or FakeChat()
-
-    async def played() -> None:
-        async with bot(installation, chat, **given) as running:
-            await scenario(running)
-            await asyncio.sleep(5)
-
-    run(played())
+@asynccontextmanager
+async def played(
+    installation: Installation, chat: FakeChat | None = None, **given: Any
+) -> AsyncIterator[Bot]:
+    """Run the bot as `bot` does, and at the end until what the block began is shown."""
+    async with bot(installation, chat, **given) as running:
+        yield running
+        await settled(running)
     assert not installation.violations
-    return chat
+
+
+async def settled(running: Bot) -> FakeChat:
+    """Return the chat when what was begun is shown."""
+    await asyncio.sleep(6)
+    return running.chat
 
 
 async def quiet(running: Bot) -> None:

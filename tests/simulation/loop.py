@@ -9,8 +9,10 @@ import io
 import math
 import selectors
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from inspect import Signature, signature
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -116,6 +118,26 @@ def in_virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P,
         run(test(*args, **kwargs))
 
     return run_test
+
+
+class Inside(Generic[T]):
+    """Runs tests in virtual time within what `opened` opens, which is their first argument."""
+
+    def __init__(self, opened: Callable[[], AbstractAsyncContextManager[T]]) -> None:
+        self._opened = opened
+
+    def __call__(
+        self, test: Callable[Concatenate[T, P], Coroutine[Any, Any, None]]
+    ) -> Callable[P, None]:
+        @in_virtual_time
+        @wraps(test)
+        async def run_test(*args: P.args, **kwargs: P.kwargs) -> None:
+            async with self._opened() as opened:
+                await test(opened, *args, **kwargs)
+
+        _, *fixtures = signature(test).parameters.values()
+        run_test.__signature__ = Signature(fixtures)  # type: ignore[attr-defined]
+        return run_test
 
 
 def _stacks() -> str:

@@ -6,7 +6,6 @@ with the number of files and each forwarded text as its source and words. `group
 group, `all` is whether the bot receives all messages there.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,11 @@ from telegram import Update
 from tests.fakes.telegram.polled_updates import PolledUpdates
 from tests.samples import in_turn
 from tests.simulation.loop import run
+from tests.wild.cases import cases, read_case
 from tests.wild.test_updates import USUAL as IN_A_GROUP
 from tests.wild.test_updates import reader
 
-CASES = sorted(Path(__file__).with_name("acts").glob("*.json"))
+CASES = cases("acts")
 PRIVATE = {"chat": {"id": 7, "type": "private", "first_name": "Ada"}}
 LONG_S = 30.0
 
@@ -47,7 +47,7 @@ def told(invocation: Any, fields: dict[str, Any]) -> dict[str, Any]:
 @in_turn("case", CASES)
 def test_what_people_do_at_once_is_one_request(case: Path) -> None:
     """One act of a person gets several answers, the first of them without the matter."""
-    odd: dict[str, Any] = json.loads(case.read_text(encoding="utf-8"))
+    odd = read_case(case)
     coming = updates_of(odd)
     polled = PolledUpdates(coming)
     run(polled.live(LONG_S, in_groups=odd.get("all", False)))

@@ -4,7 +4,6 @@ Each file of `addresses/` has a `url`, the address of a `call` and of a `socket`
 that both send.
 """
 
-import json
 from base64 import b64encode
 from pathlib import Path
 
@@ -15,14 +14,15 @@ from backends.common.http import Http
 from tests.backends.comfyui.drawing import connect
 from tests.fakes.servers.comfyui import FakeComfyUI
 from tests.samples import in_turn
+from tests.wild.cases import cases, read_case
 
-CASES = sorted(Path(__file__).with_name("addresses").glob("*.json"))
+CASES = cases("addresses")
 
 
 @in_turn("case", CASES)
 def test_calls_and_sockets_reach_the_server_in_the_same_way(case: Path) -> None:
     """Images would be drawn, but without progress and previews."""
-    odd: dict[str, str] = json.loads(case.read_text(encoding="utf-8"))
+    odd = read_case(case)
     http = Http(odd["url"])
     assert str(http._url("/prompt")) == odd["call"]
     assert str(http.socket_url("/ws")) == odd["socket"]

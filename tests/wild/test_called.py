@@ -4,7 +4,6 @@ Each file of `called/` has the names `served` and what is `typed`. It has the se
 `means`, or the `choices` that are told instead. What is `literal` is part of a question.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +20,11 @@ from tests.bot.api.whole_api import running
 from tests.fakes.llm.llm import serving
 from tests.fakes.llm.llm_script import Model
 from tests.samples import in_turn
+from tests.wild.cases import cases, read_case
 
-CASES = sorted(Path(__file__).with_name("called").glob("*.json"))
+CASES = cases("called")
 ASK = next(command for command in COMMANDS if command.name == "ask")
 TALKS = frozenset({Capability.TEXT_TO_TEXT})
-
-
-def read(case: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(case.read_text(encoding="utf-8"))
-    return found
 
 
 def catalog(served: list[str]) -> Catalog:
@@ -45,7 +40,7 @@ def catalog(served: list[str]) -> Catalog:
 @in_turn("case", CASES)
 def test_a_name_means_one_model_or_is_refused_with_choices(case: Path) -> None:
     """The default model would answer in place of the one that was named."""
-    odd = read(case)
+    odd = read_case(case)
     known = catalog(odd["served"])
     values = parse(ASK, f"{odd['typed']} why is that?", known.is_meant)
     assert ("model" in values) is not odd.get("literal", False)

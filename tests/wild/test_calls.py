@@ -3,7 +3,6 @@
 Each file of `calls/` has what is `typed`, and what is `told`: null if the call is understood.
 """
 
-import json
 from pathlib import Path
 
 from bot.commands.call.context import offered, unknown_command
@@ -13,8 +12,9 @@ from bot.core.refusals import Declined
 from bot.texts.catalogue import plain
 from bot.texts.refusals import sentence
 from tests.samples import in_turn
+from tests.wild.cases import cases, read_case
 
-CASES = sorted(Path(__file__).with_name("calls").glob("*.json"))
+CASES = cases("calls")
 OFFERED = offered(COMMANDS, admin=False)
 KNOWN = {name: each for each in OFFERED for name in (each.name, *each.aliases)}
 
@@ -33,5 +33,5 @@ def told(typed: str) -> str | None:
 @in_turn("case", CASES)
 def test_what_other_bots_call_it_is_answered_with_what_to_type(case: Path) -> None:
     """People who come from another bot would be refused, and nothing would say what to do."""
-    odd = json.loads(case.read_text(encoding="utf-8"))
+    odd = read_case(case)
     assert told(odd["typed"]) == odd["told"]

@@ -12,8 +12,9 @@ import pytest
 
 from bot.config.loader import Config, ConfigError, parse
 from tests.samples import in_turn
+from tests.wild.cases import cases, read_case
 
-CASES = sorted(Path(__file__).with_name("configs").glob("*.json"))
+CASES = cases("configs")
 SMALL: dict[str, Any] = {
     "hosts": {"home": {"vram": "24GB", "backends": {"stand-in": {"kind": "demo"}}}},
     "chats": {"web": {"port": 0}},
@@ -48,7 +49,7 @@ def at(config: Config, place: str) -> Any:
 @in_turn("case", CASES)
 def test_what_would_match_nothing_is_refused_or_read_as_meant(case: Path) -> None:
     """The check would say that everything works, and nobody would be let in."""
-    odd = json.loads(case.read_text(encoding="utf-8"))
+    odd = read_case(case)
     if "refused" in odd:
         with pytest.raises(ConfigError) as caught:
             read(odd)

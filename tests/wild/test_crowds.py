@@ -6,7 +6,6 @@ share the questions; `mentions` are messages, which are answered by messages.
 """
 
 import asyncio
-import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -28,8 +27,9 @@ from tests.samples import in_turn
 from tests.simulation.bot_installation import Bot, bot, quiet
 from tests.simulation.installation import Installation, host, image_model
 from tests.simulation.loop import run
+from tests.wild.cases import cases, read_case
 
-CASES = sorted(Path(__file__).with_name("crowds").glob("*.json"))
+CASES = cases("crowds")
 CHATS = {"telegram": StrictTelegram, "discord": StrictDiscord, "web": StrictPage}
 UNDER_WAY_S = 1.5  # a request that was sent before a result became ready
 MANY = PersonLimits(open_per_person=100, queued_per_person=100)
@@ -127,7 +127,7 @@ def watched(crowd: dict[str, Any], seed: int = 1) -> tuple[StrictChat, Watched]:
 @in_turn("case", CASES)
 def test_a_ready_answer_waits_for_earlier_requests_only(case: Path) -> None:
     """Who asked first would get the answer last, behind first messages and pings."""
-    crowd = json.loads(case.read_text(encoding="utf-8"))
+    crowd = read_case(case)
     chat, seen = watched(crowd)
     assert len(seen.shown) == len(seen.ready) == crowd["people"]
     assert seen.waited_behind() == []

@@ -5,7 +5,6 @@ server) it is for. What is expected is the `token`, or what is said when it is `
 is `warned` about.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,9 @@ import pytest
 
 from bot.config.loader import Config, ConfigError, load
 from tests.samples import in_turn
+from tests.wild.cases import cases, read_case
 
-CASES = sorted(Path(__file__).with_name("env").glob("*.json"))
+CASES = cases("env")
 SERVER = """\
 hosts:
   home: {vram: 24GB, backends: {stand-in: {kind: openai, url: "http://127.0.0.1:9"%s}}}
@@ -46,7 +46,7 @@ def test_a_token_is_read_as_meant_or_refused_before_anyone_is_asked(
     case: Path, tmp_path: Path
 ) -> None:
     """People would revoke a good token, make another one, and fail again."""
-    odd = json.loads(case.read_text(encoding="utf-8"))
+    odd = read_case(case)
     (folder := tmp_path / case.stem).mkdir()
     if "refused" in odd:
         with pytest.raises(ConfigError) as caught:

@@ -8,7 +8,6 @@ channels 100 and 101, and a channel 102 that people cannot see. The author of a 
 that server unless they are a `stranger`.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -26,8 +25,9 @@ from tests.fakes.discord import discord_json as shapes
 from tests.fakes.discord.discord_state import APPLICATION_ID, GUILD_ID, Channel, FakeMessage
 from tests.samples import in_turn
 from tests.simulation.loop import run
+from tests.wild.cases import cases, read_case
 
-CASES = sorted(Path(__file__).with_name("gateway").glob("*.json"))
+CASES = cases("gateway")
 PAINTERS, RULES, HIDDEN, TALK, DIRECT = 5001, 101, 102, 100, 200
 MEMBER = {"roles": [], "joined_at": "2024-01-01", "deaf": False, "mute": False, "flags": 0}
 VIEW = 1 << 10
@@ -96,7 +96,7 @@ async def seen_from_a_direct_chat(
 @in_turn("case", CASES)
 def test_people_on_discord_are_heard_when_they_call(case: Path) -> None:
     """A bot that is called stays silent, answers others, or reads numbers in place of names."""
-    odd: dict[str, Any] = json.loads(case.read_text(encoding="utf-8"))
+    odd = read_case(case)
     made = call_of(odd).invocation()
     if odd["call"] is None or made is None:
         assert made is odd["call"]

@@ -14,7 +14,6 @@ a `gpu`, or null with what the check `says`. `init` are the sizes that `usher in
 """
 # ruff: noqa: N802 - NVIDIA's names
 
-import json
 import struct
 from dataclasses import replace
 from functools import partial
@@ -34,16 +33,12 @@ from bot.cli.init.terminal import NoQuestions
 from queueing.core.catalog import Catalog
 from queueing.core.specs import BackendSpec, HostSpec
 from tests.samples import in_turn
+from tests.wild.cases import cases, read_case
 
-CASES = sorted(Path(__file__).with_name("gpus").glob("*.json"))
-AMDS = sorted(Path(__file__).with_name("amd").glob("*.json"))
-SEVERAL = sorted(Path(__file__).with_name("several_gpus").glob("*.json"))
+CASES = cases("gpus")
+AMDS = cases("amd")
+SEVERAL = cases("several_gpus")
 HOST = HostSpec(name="gpu-1", vram_mb=24_000, backends=(), gpu="0")
-
-
-def read(case: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(case.read_text(encoding="utf-8"))
-    return found
 
 
 class OddNvml:
@@ -80,7 +75,7 @@ class OddNvml:
 @in_turn("case", CASES)
 async def test_the_check_says_what_the_driver_says_and_what_helps(case: Path) -> None:
     """An operator would install a driver that is there, where a restart is all that is needed."""
-    odd = read(case)
+    odd = read_case(case)
     memory = GpuMemory(NvmlProbe(nvml=OddNvml(odd)))
     measured = await memory.free_mb(HOST)
     assert (measured is None) == bool(odd["says"])
@@ -91,7 +86,7 @@ async def test_the_check_says_what_the_driver_says_and_what_helps(case: Path) ->
 @in_turn("case", CASES)
 async def test_init_takes_the_main_memory_for_no_gpu_that_is_silent(case: Path) -> None:
     """Models would be planned into 125 GB of a GPU that has 24."""
-    odd = read(case)
+    odd = read_case(case)
     make = partial(NvmlProbe, nvml=OddNvml(odd))
     found = await gpus(make)
     silent = "" if found else await why_silent(make)
@@ -102,7 +97,7 @@ async def test_init_takes_the_main_memory_for_no_gpu_that_is_silent(case: Path) 
 @in_turn("case", SEVERAL)
 def test_init_gives_a_server_the_gpu_whose_memory_it_reports(case: Path) -> None:
     """Models of a small GPU would be planned into a large one, and fail one by one."""
-    odd = read(case)
+    odd = read_case(case)
     server = FoundServer(url=f"http://{HERE}:1", **odd["server"])
     (plan,) = hosts([server], OwnMemory(gpus=tuple(odd["sizes"])), NoQuestions())
     uses = plan.uses.get(server.called) or [int(plan.gpu or "")]
@@ -111,11 +106,13 @@ def test_init_gives_a_server_the_gpu_whose_memory_it_reports(case: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "case", [case for case in SEVERAL if "configured" in read(case)], ids=lambda case: case.stem
+    "case",
+    [case for case in SEVERAL if "configured" in read_case(case)],
+    ids=lambda case: case.stem,
 )
 def test_the_check_notices_a_server_on_another_gpu(case: Path) -> None:
     """CUDA counts GPUs in another order than the driver, and nothing would compare them."""
-    odd = read(case)
+    odd = read_case(case)
     spec = BackendSpec(name="server", kind=odd["server"]["kind"])
     machine = [
         HostSpec(
@@ -135,7 +132,7 @@ def test_the_check_notices_a_server_on_another_gpu(case: Path) -> None:
 @in_turn("case", AMDS)
 async def test_amds_files_say_how_much_memory_models_may_take(case: Path, tmp_path: Path) -> None:
     """A processor with 96 GB for models would be taken for a GPU of 512 MB."""
-    odd = read(case)
+    odd = read_case(case)
     (root := tmp_path / case.stem).mkdir()
     _write_files(odd, root)
     memory = GpuMemory(NvmlProbe(), proc=root / "proc", sys=root / "sys")

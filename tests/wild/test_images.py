@@ -9,7 +9,6 @@ it is `called`, and the `form` that a person knows it by.
 import asyncio
 import base64
 import io
-import json
 import struct
 from collections.abc import Callable
 from functools import cache
@@ -38,6 +37,7 @@ from bot.requests.files.images import MEGAPIXELS, checked, fitted, in_form, mask
 from queueing.core.requests import File
 from tests.fakes.chat import FakeChat
 from tests.samples import in_turn
+from tests.wild.cases import read_case
 
 HERE = Path(__file__).parent
 RAMPS = sorted((HERE / "images").iterdir())
@@ -189,7 +189,7 @@ UNREAD = sorted((HERE / "unread").glob("*.json"))
 @in_turn("case", UNREAD)
 def test_what_cannot_be_read_is_named(case: Path) -> None:
     """A person would not know what is wrong with an image that they see on their screen."""
-    odd: dict[str, str] = json.loads(case.read_text(encoding="utf-8"))
+    odd = read_case(case)
     with pytest.raises(Declined) as declined:
         asyncio.run(checked(bytes.fromhex(odd["starts"]), odd["called"]))
     assert declined.value.refusal == Refusal(RefusalKind.UNREAD_IMAGE, form=odd["form"])

@@ -21,8 +21,9 @@ from tests.contracts.backend.harness_comfyui import model
 from tests.fakes.servers.comfyui import FakeComfyUI
 from tests.fakes.servers.comfyui_nodes import NODES
 from tests.samples import in_turn
+from tests.wild.cases import cases, read_case
 
-CASES = sorted(Path(__file__).with_name("loaders").glob("*.json"))
+CASES = cases("loaders")
 PASSED: dict[str, Any] = {"model": ["4", 0], "clip": ["4", 1]}
 
 
@@ -49,7 +50,7 @@ def loaders_before(nodes: Any) -> list[dict[str, Any]]:
 @in_turn("case", CASES)
 def test_each_lora_is_loaded_once_with_its_strength(case: Path) -> None:
     """A LoRA would not be found, act with full strength, or push out one that is always on."""
-    odd: dict[str, Any] = json.loads(case.read_text(encoding="utf-8"))
+    odd = read_case(case)
     for asked in odd["asked"]:
         loras = [LoraWeight(name=name, weight=weight) for name, weight in asked["loras"]]
         if asked.get("refused"):

@@ -4,9 +4,7 @@ Each file of `loras/` has a name as it is `written` and the server's `files`. It
 `used`, or the `choices` to be shown to the person.
 """
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,19 +12,15 @@ from backends.common.model_names import lora_named, lora_names
 from queueing.core.errors import Rejected
 from tests.samples import in_turn
 from tests.told import words
+from tests.wild.cases import cases, read_case
 
-CASES = sorted(Path(__file__).with_name("loras").glob("*.json"))
-
-
-def read(case: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(case.read_text(encoding="utf-8"))
-    return found
+CASES = cases("loras")
 
 
 @in_turn("case", CASES)
 def test_the_right_file_is_used_or_the_choices_are_shown(case: Path) -> None:
     """An image would be drawn in another style, and nobody would know why."""
-    odd = read(case)
+    odd = read_case(case)
     if "used" in odd:
         assert lora_named(odd["written"], odd["files"]) == odd["used"]
         return
@@ -38,5 +32,5 @@ def test_the_right_file_is_used_or_the_choices_are_shown(case: Path) -> None:
 @in_turn("case", CASES)
 def test_every_name_that_is_listed_means_its_file(case: Path) -> None:
     """People would choose from a list and be refused, or get another file."""
-    files = list(dict.fromkeys(read(case)["files"]))
+    files = list(dict.fromkeys(read_case(case)["files"]))
     assert [lora_named(name, files) for name in lora_names(files)] == files

@@ -3,21 +3,20 @@
 Each file of `marks/` has a `text`, its `entities` and what is `written` of them.
 """
 
-import json
 from pathlib import Path
-from typing import Any
 
 from telegram import MessageEntity
 
 from bot.platforms.telegram.text.marks import written
 from tests.samples import in_turn
+from tests.wild.cases import cases, read_case
 
-CASES = sorted(Path(__file__).with_name("marks").glob("*.json"))
+CASES = cases("marks")
 
 
 @in_turn("case", CASES)
 def test_models_read_what_people_see(case: Path) -> None:
     """The address behind a word is lost, or code reaches a model without its line breaks."""
-    odd: dict[str, Any] = json.loads(case.read_text(encoding="utf-8"))
+    odd = read_case(case)
     marks = MessageEntity.de_list(odd["entities"], None)
     assert written(odd["text"], marks) == odd["written"]

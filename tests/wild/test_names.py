@@ -20,8 +20,9 @@ from tests.contracts.backend.harness_comfyui import model
 from tests.fakes.servers.comfyui import FakeComfyUI
 from tests.fakes.servers.comfyui_nodes import NODES
 from tests.samples import in_turn
+from tests.wild.cases import cases, read_case
 
-CASES = sorted(Path(__file__).with_name("names").glob("*.json"))
+CASES = cases("names")
 SHAPES: dict[str, Any] = {
     "list": lambda offered: [offered, {}],
     "combo": lambda offered: ["COMBO", {"options": offered}],
@@ -30,11 +31,6 @@ SHAPES: dict[str, Any] = {
         {"options": [{"key": o} for o in offered]},
     ],
 }
-
-
-def read(case: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(case.read_text(encoding="utf-8"))
-    return found
 
 
 def template(name: str) -> Template:
@@ -47,7 +43,7 @@ def template(name: str) -> Template:
 @in_turn("case", CASES)
 def test_the_offered_name_is_sent_or_the_nearest_are_shown(case: Path, shape: str) -> None:
     """A shared workflow would run only on servers of its author's system."""
-    odd = read(case)
+    odd = read_case(case)
     kind = SHAPES[shape](odd["offered"])
     info: dict[str, Any] = {"SaveImage": {"input": {"required": {"name": kind}}}}
     for written in (odd["written"], f"{{{{name:{odd['written']}}}}}"):

@@ -14,8 +14,9 @@ from backends.comfyui.workflow.reading import parse_workflow
 from backends.comfyui.workflow.template import Template, prepare
 from queueing.core.errors import BadModel
 from tests.samples import in_turn
+from tests.wild.cases import cases, read_case
 
-CASES = sorted(Path(__file__).with_name("placeholders").glob("*.json"))
+CASES = cases("placeholders")
 
 
 def template(file: Any) -> Template:
@@ -26,7 +27,7 @@ def template(file: Any) -> Template:
 @in_turn("case", CASES)
 def test_a_file_of_another_program_is_read_or_explained(case: Path) -> None:
     """An operator would read that a prompt is missing although they see one."""
-    odd: dict[str, Any] = json.loads(case.read_text(encoding="utf-8"))
+    odd = read_case(case)
     if "reads" in odd:
         assert sorted(template(odd["file"]).placeholders) == odd["reads"]
         return

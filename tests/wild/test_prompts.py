@@ -5,9 +5,7 @@ Each file of `prompts/` has a prompt as it is `written`, and the `prompt`, `lora
 """
 
 import asyncio
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,10 +17,12 @@ from queueing.core.requests import LoraWeight, TextToImage
 from tests.bot.api.whole_api import running
 from tests.bot.commands.admin.test_admin_commands import say
 from tests.samples import in_turn
-from tests.simulation.bot_installation import Bot, play
+from tests.simulation.bot_installation import played
 from tests.simulation.installation import Installation, host, image_model
+from tests.simulation.loop import in_virtual_time
+from tests.wild.cases import cases, read_case
 
-CASES = sorted(Path(__file__).with_name("prompts").glob("*.json"))
+CASES = cases("prompts")
 BLOCK = (
     "cat\nNegative prompt: dog\nSteps: 20, Sampler: Euler a, CFG scale: 7, Seed: 42, Size: 256x256"
 )
@@ -31,7 +31,7 @@ BLOCK = (
 @in_turn("case", CASES)
 def test_a_shared_prompt_is_taken_apart(case: Path) -> None:
     """Tags and parameters would be drawn as words."""
-    odd: dict[str, Any] = json.loads(case.read_text(encoding="utf-8"))
+    odd = read_case(case)
     drawing = Creation(prompt=odd["written"])
     if odd.get("refused"):
         with pytest.raises(Declined):
@@ -65,11 +65,11 @@ def test_explicit_options_come_first_and_ignored_ones_are_named() -> None:
     assert set(unused) == {"--negative", "--size", "--guidance", "Sampler"}
 
 
-def test_a_chat_draws_and_says_what_had_no_effect() -> None:
+@in_virtual_time
+async def test_a_chat_draws_and_says_what_had_no_effect() -> None:
     """The words of the tags would be in the image, and its seed would be another."""
-    jobs: list[Job] = []
-
-    async def scenario(running: Bot) -> None:
+    installation = Installation.of([image_model("flux", vram_mb=16000)], [host("gpu-1", "comfy")])
+    async with played(installation) as running:
         for text in (
             f"/image flux <lora:glow:0.7> {BLOCK}",
             f"/image flux --raw {BLOCK}",
@@ -78,10 +78,7 @@ def test_a_chat_draws_and_says_what_had_no_effect() -> None:
         ):
             await say(running, text, "fake:1")
             await asyncio.sleep(60)
-        jobs.extend(filter(None, [await running.queue.jobs.get(n) for n in range(1, 5)]))
-
-    installation = Installation.of([image_model("flux", vram_mb=16000)], [host("gpu-1", "comfy")])
-    chat = play(scenario, installation)
+        jobs = [await running.queue.jobs.get(n) for n in range(1, 5)]
     drawn, raw, edited, varied = [as_image(job) for job in jobs]
     assert (drawn.prompt, drawn.negative, drawn.steps, drawn.seed) == ("cat", "dog", 20, 42)
     assert (drawn.width, drawn.height, drawn.guidance) == (256, 256, 7)
@@ -90,11 +87,12 @@ def test_a_chat_draws_and_says_what_had_no_effect() -> None:
     assert (edited.prompt, edited.seed) == ("fox", 42)
     assert edited.lora == varied.lora == (LoraWeight(name="ink", weight=0.5),)
     assert varied.prompt == "a fox"
-    told = [shown.text for shown in chat.messages.values()]
+    told = [shown.text for shown in running.chat.messages.values()]
     assert sum("No effect here: Sampler." in text for text in told) == 2, told
 
 
-def as_image(job: Job) -> TextToImage:
+def as_image(job: Job | None) -> TextToImage:
+    assert job is not None
     assert isinstance(job.request, TextToImage)
     return job.request
 

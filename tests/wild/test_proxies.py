@@ -14,8 +14,9 @@ import pytest
 from bot.cli.findings import about_proxies
 from bot.config.loader import Config, ConfigError, parse
 from tests.samples import in_turn
+from tests.wild.cases import cases, read_case
 
-CASES = sorted(Path(__file__).with_name("proxies").glob("*.json"))
+CASES = cases("proxies")
 SMALL: dict[str, Any] = {
     "hosts": {"home": {"vram": "24GB", "backends": {"stand-in": {"kind": "demo"}}}},
     "chats": {"telegram": {"token": "${TOKEN}"}},
@@ -31,7 +32,7 @@ def read(odd: dict[str, Any]) -> Config:
 @in_turn("case", CASES)
 def test_one_rule_says_what_goes_through_a_proxy(case: Path) -> None:
     """A bot would not start on a desktop, or ask a company's proxy for the GPU beside it."""
-    odd: dict[str, Any] = json.loads(case.read_text(encoding="utf-8"))
+    odd = read_case(case)
     if "refused" in odd:
         with pytest.raises(ConfigError) as caught:
             read(odd)

@@ -7,7 +7,6 @@ written, until the model is known for it.
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,27 +18,23 @@ from tests.backends.openai.asking import connected, model, work
 from tests.fakes.llm.llm import serving
 from tests.fakes.llm.llm_script import Model
 from tests.samples import in_turn
+from tests.wild.cases import cases, read_case
 
-CASES = sorted(Path(__file__).with_name("reasoning").glob("*.json"))
+CASES = cases("reasoning")
 SECRET = "The user asks"
-
-
-def read(case: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(case.read_text(encoding="utf-8"))
-    return found
 
 
 @in_turn("case", CASES)
 def test_people_read_the_answer_and_nothing_else(case: Path) -> None:
     """A group would read what a model thinks of the person who asked."""
-    odd = read(case)
+    odd = read_case(case)
     assert without_thoughts(odd["content"]) == odd["shown"]
 
 
 @in_turn("case", CASES)
 def test_reasoning_is_never_shown_while_it_is_written(case: Path) -> None:
     """It would stand in the chat for seconds."""
-    odd = read(case)
+    odd = read_case(case)
     content, shown = odd["content"], odd["shown"]
     opened = odd.get("known_late", False)
     for length in range(len(content) + 1):
@@ -51,7 +46,7 @@ def test_reasoning_is_never_shown_while_it_is_written(case: Path) -> None:
 @in_turn("case", CASES)
 def test_a_stream_ends_as_the_whole_answer_does(case: Path) -> None:
     """What is stored is quoted back to the model and read aloud."""
-    odd = read(case)
+    odd = read_case(case)
     reader = AnswerReader()
     for letter in odd["content"]:
         reader.feed("data: " + json.dumps({"choices": [{"delta": {"content": letter}}]}))

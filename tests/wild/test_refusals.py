@@ -8,7 +8,6 @@ operator's configuration, or the server.
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pydantic import JsonValue
@@ -22,8 +21,9 @@ from tests.backends.openai.asking import ALL, ANSWER, answer, connected, image, 
 from tests.fakes.llm.llm import serving
 from tests.fakes.llm.llm_script import Fault, Model
 from tests.samples import in_turn
+from tests.wild.cases import cases, read_case
 
-CASES = sorted(Path(__file__).with_name("refusals").glob("*.json"))
+CASES = cases("refusals")
 HELP = {
     "question": ("Please shorten", "Please rephrase"),
     "attached": ("Please ask one that can", "Please send them one by one"),
@@ -33,15 +33,10 @@ HELP = {
 """What the person can do, by whose mistake it is."""
 
 
-def read(case: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(case.read_text(encoding="utf-8"))
-    return found
-
-
 @in_turn("case", CASES)
 def test_a_refusal_is_understood(case: Path) -> None:
     """A server would be marked as down for one request, or asked again in vain."""
-    odd = read(case)
+    odd = read_case(case)
     for body in (odd["body"], json.dumps(odd["body"])):
         error = classify(odd["status"], body)
         assert type(error).__name__ == odd["error"]
@@ -51,7 +46,7 @@ def test_a_refusal_is_understood(case: Path) -> None:
 @in_turn("case", CASES)
 def test_people_are_told_what_helps(case: Path) -> None:
     """A person would rephrase a question that no wording can save."""
-    odd = read(case)
+    odd = read_case(case)
     text = told(problem_of(classify(odd["status"], odd["body"])), "en")
     assert any(help_ in text for help_ in HELP[odd["owner"]]), text
     assert "rephrase" not in text or odd["owner"] == "question"
@@ -60,13 +55,13 @@ def test_people_are_told_what_helps(case: Path) -> None:
 @in_turn("case", CASES)
 def test_the_same_words_in_a_stream_mean_the_same(case: Path) -> None:
     """A stream begins with status 200, so an error in it has only its words."""
-    odd = read(case)
+    odd = read_case(case)
     if odd["problem"] in {"refused", "failed", "busy"}:  # known by their status
         return
     assert problem_of(classify(200, odd["body"])).what == odd["problem"]
 
 
-TEMPLATES = [case for case in CASES if read(case)["error"] == "SystemRefused"]
+TEMPLATES = [case for case in CASES if read_case(case)["error"] == "SystemRefused"]
 BY_KIND = [(kind, TEMPLATES[0]) for kind in ALL] + [("generic", case) for case in TEMPLATES]
 
 
@@ -75,7 +70,7 @@ async def test_a_model_without_a_system_role_is_still_told_its_system_text(
     kind: str, case: Path
 ) -> None:
     """Whoever set a system text would have a model that never answers."""
-    odd = read(case)
+    odd = read_case(case)
     async with serving(kind, [Model("alpha")]) as server, connected(server) as backend:
         spec = model(system="You are a pirate.")
         await backend.load(spec)
@@ -104,7 +99,7 @@ async def test_a_bare_failure_may_be_a_template_that_knows_no_system_role() -> N
         assert len(server.posted("/v1/chat/completions")) == 2
 
 
-MANY = [case for case in CASES if read(case)["error"] == "TooManyImages"]
+MANY = [case for case in CASES if read_case(case)["error"] == "TooManyImages"]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +109,7 @@ MANY = [case for case in CASES if read(case)["error"] == "TooManyImages"]
 )
 async def test_a_model_that_takes_fewer_images_looks_at_the_newest(kind: str, case: Path) -> None:
     """A conversation would end at its second image, and nobody would know why."""
-    odd = read(case)
+    odd = read_case(case)
     most = {"images-groq": 5, "images-mistral": 8}.get(case.stem, 1)
     files = tuple(image(size=(8 + n, 8)) for n in range(most + 1))
     talk = [
@@ -142,7 +137,7 @@ async def test_a_model_that_takes_fewer_images_looks_at_the_newest(kind: str, ca
 
 async def test_a_program_is_told_of_too_many_images() -> None:
     """It would take an answer to one image for an answer to both."""
-    odd = read(MANY[-1])
+    odd = read_case(MANY[-1])
     parts: JsonValue = [{"type": "image", "file": n} for n in (0, 1)]
     body: JsonValue = {"messages": [{"role": "user", "content": parts}]}
     job = work("", files=(image(), image()), passed_on={"body": body})
@@ -157,7 +152,7 @@ async def test_a_program_is_told_of_too_many_images() -> None:
 
 async def test_only_an_answer_proves_that_a_model_has_no_system_role() -> None:
     """One conversation in a wrong order would take the role from everybody's system text."""
-    refused = read(TEMPLATES[-1])
+    refused = read_case(TEMPLATES[-1])
     async with serving("generic", [Model("alpha")]) as server, connected(server) as backend:
         spec = model(system="Be brief.")
         server.no_system = (refused["status"], refused["body"])

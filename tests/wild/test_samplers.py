@@ -4,9 +4,7 @@ Each file of `samplers/` has a name as it is `asked` for and what is `offered`. 
 be `sent`, or one that is `shown` to the person.
 """
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,14 +14,15 @@ from tests.backends.comfyui.drawing import SDXL, SMALL, connect, ignore, work
 from tests.fakes.servers.comfyui import FakeComfyUI
 from tests.samples import in_turn
 from tests.told import words
+from tests.wild.cases import cases, read_case
 
-CASES = sorted(Path(__file__).with_name("samplers").glob("*.json"))
+CASES = cases("samplers")
 
 
 @in_turn("case", CASES)
 def test_the_servers_name_is_sent_or_near_ones_are_shown(case: Path) -> None:
     """A person would have to know how each server writes a sampler."""
-    odd: dict[str, Any] = json.loads(case.read_text(encoding="utf-8"))
+    odd = read_case(case)
     if "sent" in odd:
         assert chosen("sampler", odd["asked"], odd["offered"]) == odd["sent"]
         return

@@ -5,7 +5,6 @@ Each file of `seeds/` has a `workflow` and the seeds that `usher check` has `not
 
 import json
 from pathlib import Path
-from typing import Any
 
 from backends.comfyui.model_templates import remarks_on
 from backends.comfyui.workflow.reading import parse_workflow
@@ -13,14 +12,15 @@ from backends.comfyui.workflow.template import prepare
 from tests.backends.comfyui.workflow.described import SHIPPED
 from tests.backends.comfyui.workflow.shipped import shipped
 from tests.samples import in_turn
+from tests.wild.cases import cases, read_case
 
-CASES = sorted(Path(__file__).with_name("seeds").glob("*.json"))
+CASES = cases("seeds")
 
 
 @in_turn("case", CASES)
 def test_a_seed_that_no_request_changes_is_noted(case: Path) -> None:
     """The operator would hear of "the same picture every time" from the members."""
-    odd: dict[str, Any] = json.loads(case.read_text(encoding="utf-8"))
+    odd = read_case(case)
     graph = parse_workflow(json.dumps(odd["workflow"]), name="own.json")
     held = ", ".join(f"node {key} has {seed}" for key, seed in odd["noted"].items())
     told = "own.json: no {{seed}}, so the same prompt gives the same result every time (%s)."

@@ -32,6 +32,7 @@ from tests.bot.api.whole_api import running
 from tests.fakes.llm.llm import serving
 from tests.fakes.llm.llm_script import Model
 from tests.samples import in_turn
+from tests.wild.cases import read_case
 
 CASES = sorted(Path(__file__).with_name("streams").glob("*.json"))
 SHORT = 5_000  # bytes of an answer that is sent byte by byte
@@ -39,11 +40,6 @@ EVERY: Sequence[type[Flavour]] = (*(FLAVOURS[name] for name in FLAVOURS), LMStud
 # Those whose answers are read in different ways.
 DIFFERENT = tuple({(kind.interrupts, kind.exact): kind for kind in EVERY}.values())
 Packets = Sequence[bytes | None]
-
-
-def read(case: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(case.read_text(encoding="utf-8"))
-    return found
 
 
 def text_of(told: Any) -> str:
@@ -189,7 +185,7 @@ async def test_people_get_the_text_and_programs_openais_form(
     case: Path, kinds: Sequence[type[Flavour]]
 ) -> None:
     """A person would read half of it, a program get calls run together or what it cannot parse."""
-    odd = read(case)
+    odd = read_case(case)
     for flavour in flavours(odd, kinds):
         assert await chat(packets(odd), flavour) == as_a_chat(meant(odd)), flavour.name
         assert await program(packets(odd), flavour) == for_a_program(odd), flavour.name
@@ -198,7 +194,7 @@ async def test_people_get_the_text_and_programs_openais_form(
 @in_turn("case", CASES)
 async def test_bytes_mean_the_same_however_they_arrive(case: Path) -> None:
     """Networks cut answers anywhere, in the middle of a character too."""
-    odd = read(case)
+    odd = read_case(case)
     sent = packets(odd)
     broken, whole = sent[-1:] == [None], b"".join(p for p in sent if p is not None)
     if broken or len(whole) > SHORT:
@@ -230,7 +226,7 @@ of_kinds = pytest.mark.parametrize(
 async def test_each_kind_of_server_may_answer_so(kind: str, cases: Sequence[Path]) -> None:
     """What holds for the reader could be lost between the connection and the caller."""
     for case in cases:
-        odd = read(case)
+        odd = read_case(case)
         if odd.get("unfinished") and kind == "llama-cpp-python":
             continue
         async with serving(kind, [Model("alpha")]) as server, connected(server) as backend:
@@ -264,7 +260,7 @@ models:
 chats: {}
 api: {port: 0, open: true}
 """
-ANSWERS = [case for case in CASES if not isinstance(for_a_program(read(case)), str)]
+ANSWERS = [case for case in CASES if not isinstance(for_a_program(read_case(case)), str)]
 
 
 @pytest.mark.parametrize(
@@ -282,7 +278,7 @@ async def test_the_api_answers_in_openais_form(cases: Sequence[Path], tmp_path: 
         running(tmp_path, CONFIG.replace("URL", server.url)) as api,
     ):
         for case in cases:
-            odd = read(case)
+            odd = read_case(case)
             server.sent = packets(odd)
             whole = (await api.post("/chat/completions", body))["choices"][0]
             events, _ = await api.stream("/chat/completions", body)

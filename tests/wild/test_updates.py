@@ -4,9 +4,7 @@ Each file of `updates/` has a `message` (what it leaves out is `USUAL`) and the 
 of it: the fields that matter, or null for a message that is meant for people.
 """
 
-import json
 from pathlib import Path
-from typing import Any
 
 from telegram import Bot, Update, User
 
@@ -14,8 +12,9 @@ from bot.core.content import Content
 from bot.core.platform import MessageRef
 from bot.platforms.telegram.calls import CallReader
 from tests.samples import in_turn
+from tests.wild.cases import cases, read_case
 
-CASES = sorted(Path(__file__).with_name("updates").glob("*.json"))
+CASES = cases("updates")
 USUAL = {
     "message_id": 1,
     "date": 1,
@@ -45,7 +44,7 @@ def reader(*, reads_all: bool = False) -> CallReader:
 @in_turn("case", CASES)
 def test_people_in_a_group_are_heard_when_they_call(case: Path) -> None:
     """A bot that is called by its name stays silent, or one that is not called answers."""
-    odd: dict[str, Any] = json.loads(case.read_text(encoding="utf-8"))
+    odd = read_case(case)
     update = Update.de_json({"update_id": 1, "message": USUAL | odd["message"]}, None)
     call = reader().call_of([update])
     made = call.invocation() if call is not None else None

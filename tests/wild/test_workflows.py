@@ -47,6 +47,7 @@ from tests.backends.comfyui.workflow.shipped import shipped
 from tests.contracts.backend.harness_comfyui import model
 from tests.fakes.servers.comfyui import FakeComfyUI
 from tests.samples import in_turn
+from tests.wild.cases import read_case
 
 FOLDER = Path(__file__).with_name("workflows")
 CHECKED = sorted((FOLDER / "checked").glob("*.json"))
@@ -75,11 +76,6 @@ class DescribedServer(ComfyUIServer):
         return "/".join(filter(None, (kind, subfolder, filename))) in self.files
 
 
-def read(case: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(case.read_text(encoding="utf-8"))
-    return found
-
-
 def template(odd: dict[str, Any]) -> Template:
     nodes = parse_workflow(json.dumps(odd["workflow"]), name="own.json")
     return prepare(saved_part(nodes), {}, name="own.json")
@@ -88,7 +84,7 @@ def template(odd: dict[str, Any]) -> Template:
 @in_turn("case", CHECKED)
 async def test_check_is_as_strict_as_the_server(case: Path) -> None:
     """Workflows that draw would look broken, and broken ones would fail for the members."""
-    odd = read(case)
+    odd = read_case(case)
     workflow = template(odd)
     if "refused" in odd:
         with pytest.raises(BadModel) as refused:
@@ -112,7 +108,7 @@ def test_many_faults_are_counted() -> None:
 @in_turn("case", READ)
 def test_a_file_is_read_or_its_author_learns_what_to_do(case: Path) -> None:
     """An operator would give up at the first file that they find."""
-    odd = read(case)
+    odd = read_case(case)
     if "nodes" in odd:
         nodes = parse_workflow(odd["text"], name="own.json")
         assert sorted(prepare(saved_part(nodes), {}, name="own.json").nodes) == odd["nodes"]
@@ -226,7 +222,7 @@ def test_an_export_becomes_a_template_that_its_authors_server_runs(case: Path) -
 
     One who tries twice would get placeholders within placeholders.
     """
-    odd = read(case)
+    odd = read_case(case)
     before = export(odd)
     offered = authors_server(before, odd.get("object_info", {}))
     draft = drafted(before, offered, chosen(odd))

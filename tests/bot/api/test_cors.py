@@ -129,21 +129,20 @@ async def test_every_path_has_head_and_options(tmp_path: Path) -> None:
         assert headers["Content-Type"].startswith("text/event-stream")
 
 
-async def test_a_base_address_may_be_entered_in_any_way(tmp_path: Path) -> None:
+async def test_a_base_address_may_be_entered_in_any_way(api: Api) -> None:
     """Half of all people leave "/v1" out, and programs append theirs with a slash of its own."""
-    async with running(tmp_path) as api:
-        for base in ("", "/", "//v1", "/v1/", "/v1/v1", "//v1//"):
-            status, _, text = await call(api, "GET", f"{base}/models", {})
-            assert (status, len(json.loads(text)["data"])) == (200, 3), base
-            status, _, text = await call(api, "GET", f"{base}/models/", {})
-            assert status == 200, base
-            status, _, text = await call(api, "GET", f"{base}/models/gpt-4o", {})
-            assert json.loads(text)["id"] == "gpt-4o", base
-            status, _, text = await call(api, "POST", f"{base}/chat/completions", {}, CAT)
-            assert json.loads(text)["choices"], base
-            status, _, text = await call(api, "GET", f"{base}/nothing", {})
-            assert status == 404, base
-            assert json.loads(text)["error"]["message"].startswith("Unknown path: GET "), base
+    for base in ("", "/", "//v1", "/v1/", "/v1/v1", "//v1//"):
+        status, _, text = await call(api, "GET", f"{base}/models", {})
+        assert (status, len(json.loads(text)["data"])) == (200, 3), base
+        status, _, text = await call(api, "GET", f"{base}/models/", {})
+        assert status == 200, base
+        status, _, text = await call(api, "GET", f"{base}/models/gpt-4o", {})
+        assert json.loads(text)["id"] == "gpt-4o", base
+        status, _, text = await call(api, "POST", f"{base}/chat/completions", {}, CAT)
+        assert json.loads(text)["choices"], base
+        status, _, text = await call(api, "GET", f"{base}/nothing", {})
+        assert status == 404, base
+        assert json.loads(text)["error"]["message"].startswith("Unknown path: GET "), base
 
 
 async def test_slashes_without_end_take_no_time(tmp_path: Path) -> None:
@@ -181,23 +180,22 @@ async def test_each_answer_names_its_call(tmp_path: Path) -> None:
         assert job.state in {JobState.PENDING, JobState.PROCESSING}
 
 
-async def test_no_page_embeds_what_needs_no_key(tmp_path: Path) -> None:
+async def test_no_page_embeds_what_needs_no_key(api: Api) -> None:
     """An image of another page has no origin, and would show whether a job or file exists."""
-    async with running(tmp_path) as api:
-        paths = (
-            "/v1/models",
-            "/v1/queue",
-            "//v1//jobs",
-            "/v1/files/originals/",
-            "/v1/openapi.json",
-        )
-        for path, site in product(paths, ("cross-site", "same-site")):
-            status, answer, text = await call(api, "GET", path, {"Sec-Fetch-Site": site})
-            assert (status, json.loads(text)["error"]["code"]) == (403, "origin"), (path, site)
-            assert answer["X-Content-Type-Options"] == "nosniff"
-            assert answer["Cross-Origin-Resource-Policy"] == "same-origin"
-        for site in ("none", "same-origin"):
-            assert (await call(api, "GET", "/v1/models", {"Sec-Fetch-Site": site}))[0] == 200
-        link = "/v1/originals/1/1/1/seal"
-        status, answer, _ = await call(api, "GET", link, {"Sec-Fetch-Site": "cross-site"})
-        assert (status, answer["Cross-Origin-Resource-Policy"]) == (404, "cross-origin")
+    paths = (
+        "/v1/models",
+        "/v1/queue",
+        "//v1//jobs",
+        "/v1/files/originals/",
+        "/v1/openapi.json",
+    )
+    for path, site in product(paths, ("cross-site", "same-site")):
+        status, answer, text = await call(api, "GET", path, {"Sec-Fetch-Site": site})
+        assert (status, json.loads(text)["error"]["code"]) == (403, "origin"), (path, site)
+        assert answer["X-Content-Type-Options"] == "nosniff"
+        assert answer["Cross-Origin-Resource-Policy"] == "same-origin"
+    for site in ("none", "same-origin"):
+        assert (await call(api, "GET", "/v1/models", {"Sec-Fetch-Site": site}))[0] == 200
+    link = "/v1/originals/1/1/1/seal"
+    status, answer, _ = await call(api, "GET", link, {"Sec-Fetch-Site": "cross-site"})
+    assert (status, answer["Cross-Origin-Resource-Policy"]) == (404, "cross-origin")

@@ -1,9 +1,7 @@
 """Paths of OpenAI's API that are not offered."""
 
-from pathlib import Path
-
 from bot.api.application import not_offered
-from tests.bot.api.whole_api import running
+from tests.bot.api.whole_api import Api
 
 PATHS = (
     "/assistants", "/threads/thread_1/runs", "/batches",
@@ -13,16 +11,15 @@ PATHS = (
 )  # fmt: skip
 
 
-async def test_what_is_not_offered_is_said(tmp_path: Path) -> None:
+async def test_what_is_not_offered_is_said(api: Api) -> None:
     """A person would look for a wrong address or a wrong key."""
-    async with running(tmp_path) as api:
-        for path in PATHS:
-            for url in (f"{api.url}{path}", api.url.removesuffix("/v1") + path):
-                async with api.session.post(url, data=b"x") as answer:
-                    assert answer.status == 404
-                    error = (await answer.json())["error"]
-                assert "Unknown path" not in error["message"]
-                assert error["type"] == "not_found_error"
+    for path in PATHS:
+        for url in (f"{api.url}{path}", api.url.removesuffix("/v1") + path):
+            async with api.session.post(url, data=b"x") as answer:
+                assert answer.status == 404
+                error = (await answer.json())["error"]
+            assert "Unknown path" not in error["message"]
+            assert error["type"] == "not_found_error"
 
 
 def test_other_paths_are_simply_unknown() -> None:

@@ -14,7 +14,7 @@ from bot.api.operations import ABSENT, OPERATIONS
 from bot.api.server import ApiServer
 from tests.bot.api.calls.test_keys import CLOSED, bearer, new_key, page_of
 from tests.bot.api.jobs.test_jobs import CHAT, DRAW, SLOW, done
-from tests.bot.api.whole_api import running
+from tests.bot.api.whole_api import Api, running
 
 METHODS = {"get", "post", "put", "delete", "patch"}
 
@@ -66,22 +66,20 @@ def errors_of(document: Any, route: str, status: int, answer: Any) -> list[str]:
     return [error.message for error in Draft202012Validator(whole).iter_errors(answer)]
 
 
-async def test_the_document_has_every_route_and_no_other(tmp_path: Path) -> None:
+async def test_the_document_has_every_route_and_no_other(api: Api) -> None:
     """Programs made from the document would call what is not there, or miss what is."""
-    async with running(tmp_path) as api:
-        assert api.parts.gateway is not None
-        every = served(api.parts.gateway)
-        routes = {route for route in every if route.split(" ")[1].startswith("/v1/")}
-        offered = {route for route in routes if not route.split(" ")[1].startswith(ABSENT)}
-        assert offered == set(OPERATIONS), "bot/api/operations.py describes each route"
-        document = await api.get("/openapi.json")
+    assert api.parts.gateway is not None
+    every = served(api.parts.gateway)
+    routes = {route for route in every if route.split(" ")[1].startswith("/v1/")}
+    offered = {route for route in routes if not route.split(" ")[1].startswith(ABSENT)}
+    assert offered == set(OPERATIONS), "bot/api/operations.py describes each route"
+    document = await api.get("/openapi.json")
     assert described(document) == routes
 
 
-async def test_the_document_is_valid(tmp_path: Path) -> None:
+async def test_the_document_is_valid(api: Api) -> None:
     """Generators of clients would refuse it."""
-    async with running(tmp_path) as api:
-        document = await api.get("/openapi.json")
+    document = await api.get("/openapi.json")
     assert document["openapi"].startswith("3.1.")
     for schema in document["components"]["schemas"].values():
         Draft202012Validator.check_schema(schema)
@@ -96,61 +94,58 @@ async def test_the_document_is_valid(tmp_path: Path) -> None:
             assert inside == {step[1:-1] for step in path.split("/") if step.startswith("{")}
 
 
-async def test_every_answer_in_json_has_a_form(tmp_path: Path) -> None:
+async def test_every_answer_in_json_has_a_form(api: Api) -> None:
     """A client made from the document would hand its user a value without any fields.
 
     Whether they are the real fields, `tests.bot.api.whole_api` asks of each answer.
     """
-    async with running(tmp_path) as api:
-        document = await api.get("/openapi.json")
+    document = await api.get("/openapi.json")
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             answer = operation["responses"].get("200", {}).get("content", {})
             assert answer.get("application/json") != {}, (method, path)
 
 
-async def test_what_is_not_there_promises_nothing(tmp_path: Path) -> None:
+async def test_what_is_not_there_promises_nothing(api: Api) -> None:
     """A program would be made for calls that always fail."""
-    async with running(tmp_path) as api:
-        document = await api.get("/openapi.json")
-        for path, operations in document["paths"].items():
-            for method, operation in operations.items():
-                if path.startswith(ABSENT):
-                    assert not [each for each in operation["responses"] if each[0] == "2"]
-                    url = api.url.removesuffix("/v1") + path.replace("{response}", "resp_1")
-                    async with api.session.request(method, url, json={}) as answer:
-                        assert answer.status == 404, path
-                else:
-                    assert [each for each in operation["responses"] if each[0] == "2"], path
+    document = await api.get("/openapi.json")
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            if path.startswith(ABSENT):
+                assert not [each for each in operation["responses"] if each[0] == "2"]
+                url = api.url.removesuffix("/v1") + path.replace("{response}", "resp_1")
+                async with api.session.request(method, url, json={}) as answer:
+                    assert answer.status == 404, path
+            else:
+                assert [each for each in operation["responses"] if each[0] == "2"], path
 
 
-async def test_answers_are_as_described(tmp_path: Path) -> None:
+async def test_answers_are_as_described(api: Api) -> None:
     """A program that trusts the document would stumble over the first answer."""
-    async with running(tmp_path) as api:
-        document = await api.get("/openapi.json")
+    document = await api.get("/openapi.json")
 
-        def check(route: str, answer: Any, status: int = 200) -> None:
-            assert not errors_of(document, route, status, answer), route
+    def check(route: str, answer: Any, status: int = 200) -> None:
+        assert not errors_of(document, route, status, answer), route
 
-        check("GET /v1/models", await api.get("/models"))
-        check("GET /v1/models/{name}", await api.get("/models/gpt-4o"))
-        for body in (DRAW, CHAT):
-            job = await api.post("/jobs", body, status=202)
-            check("POST /v1/jobs", job, 202)
-            ended = await done(api, job)
-            check("GET /v1/jobs/{job}", ended)
-            async with api.session.delete(f"{api.url}/jobs/{job['id']}") as answer:
-                check("DELETE /v1/jobs/{job}", await answer.json())
-            events = document["components"]["schemas"]
-            for event in await api.events(f"/jobs/{job['id']}/events"):
-                kind = f"{event['type'].capitalize()}Event"
-                whole = {**events[kind], "components": document["components"]}
-                assert not list(Draft202012Validator(whole).iter_errors(event)), event
-        check("GET /v1/jobs", await api.get("/jobs"))
-        check("GET /v1/queue", await api.get("/queue"))
-        check("GET /v1/hosts", await api.get("/hosts"))
-        check("POST /v1/jobs", await api.post("/jobs", {}, status=400), 400)
-        check("GET /v1/jobs/{job}", await api.get("/jobs/999", status=404), 404)
+    check("GET /v1/models", await api.get("/models"))
+    check("GET /v1/models/{name}", await api.get("/models/gpt-4o"))
+    for body in (DRAW, CHAT):
+        job = await api.post("/jobs", body, status=202)
+        check("POST /v1/jobs", job, 202)
+        ended = await done(api, job)
+        check("GET /v1/jobs/{job}", ended)
+        async with api.session.delete(f"{api.url}/jobs/{job['id']}") as answer:
+            check("DELETE /v1/jobs/{job}", await answer.json())
+        events = document["components"]["schemas"]
+        for event in await api.events(f"/jobs/{job['id']}/events"):
+            kind = f"{event['type'].capitalize()}Event"
+            whole = {**events[kind], "components": document["components"]}
+            assert not list(Draft202012Validator(whole).iter_errors(event)), event
+    check("GET /v1/jobs", await api.get("/jobs"))
+    check("GET /v1/queue", await api.get("/queue"))
+    check("GET /v1/hosts", await api.get("/hosts"))
+    check("POST /v1/jobs", await api.post("/jobs", {}, status=400), 400)
+    check("GET /v1/jobs/{job}", await api.get("/jobs/999", status=404), 404)
 
 
 async def test_a_waiting_jobs_events_are_as_described(tmp_path: Path) -> None:
@@ -178,16 +173,6 @@ async def test_the_document_needs_no_key(tmp_path: Path) -> None:
         key = bearer(await new_key(await page_of(api)))
         async with api.session.get(f"{api.url}/openapi.json", headers=key) as answer:
             assert await answer.json() == document
-
-
-async def test_a_wrong_method_learns_the_right_ones(tmp_path: Path) -> None:
-    """A client could not tell a wrong method from a wrong path."""
-    async with running(tmp_path) as api:
-        for path in ("/openapi.json", "/jobs", "/queue", "/chat/completions"):
-            async with api.session.put(f"{api.url}{path}", json={}) as answer:
-                assert answer.status == 405, path
-                assert answer.headers["Allow"], path
-                assert (await answer.json())["error"]["message"], path
 
 
 async def test_the_document_is_made_once_and_not_by_a_start(

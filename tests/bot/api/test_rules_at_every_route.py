@@ -3,17 +3,16 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
-from PIL import Image
 
 from bot.api.operations import OPERATIONS
 from bot.people.api_keys import ApiKeys
 from bot.people.people import LASTS_S, CarriedRights
+from tests.bot.api.routes.test_image_edits import png
 from tests.bot.api.whole_api import Api, running
 from tests.fakes.servers.speech_script import wav
 
@@ -77,12 +76,6 @@ class Call:
         return {"data": form}
 
 
-def picture() -> bytes:
-    out = BytesIO()
-    Image.new("RGB", (64, 64)).save(out, "PNG")
-    return out.getvalue()
-
-
 ALL, SAID = {"model": "all"}, [{"role": "user", "content": "why?"}]
 CALLS: Mapping[str, tuple[Call, ...]] = {
     "POST /v1/chat/completions": (Call(kind="ask", body={**ALL, "messages": SAID}),),
@@ -92,7 +85,7 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
     "POST /v1/embeddings": (Call(kind="embed", body={"model": "vectors", "input": "a"}),),
     "POST /v1/images/generations": (Call(kind="image", body={**ALL, "prompt": "a cat"}),),
     "POST /v1/images/edits": (
-        Call(kind="edit", body={**ALL, "prompt": "red"}, file=("image", picture())),
+        Call(kind="edit", body={**ALL, "prompt": "red"}, file=("image", png())),
     ),
     "POST /v1/audio/speech": (Call(kind="speak", body={**ALL, "input": "Hi.", "voice": "a"}),),
     "POST /v1/audio/transcriptions": (Call(kind="transcribe", body=ALL, file=("file", wav())),),

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from io import BytesIO
@@ -19,7 +19,7 @@ from tests.bot.results import attachment
 from tests.fakes.chat import FakeChat
 from tests.fakes.clock import VirtualClock
 from tests.fakes.servers.backend import FakeBackend, FakeGpu, FakeServer
-from tests.simulation.loop import run
+from tests.simulation.loop import Inside
 
 HOUR_S, DAY_S = 3600.0, 86400.0
 pytestmark = pytest.mark.usefixtures("rare_ticks")
@@ -97,81 +97,65 @@ async def running(more: str) -> AsyncIterator[Running]:
         queue.cancel()
 
 
-def play(scenario: Callable[[Running], Awaitable[None]], more: str = "") -> None:
-    async def played() -> None:
-        async with running(more) as bot:
-            await scenario(bot)
-
-    run(played())
+def in_house(more: str = "") -> Inside[Running]:
+    return Inside(lambda: running(more))
 
 
-def test_a_new_bound_of_waits_holds_for_what_is_asked_from_then_on() -> None:
+@in_house()
+async def test_a_new_bound_of_waits_holds_for_what_is_asked_from_then_on(bot: Running) -> None:
     """An operator would shorten the wait, and people would wait on for a server that is gone."""
-
-    async def scenario(bot: Running) -> None:
-        bot.server.die(restart_s=30 * DAY_S)
-        before = await bot.asks()
-        assert await bot.reload("waiting: {chat: 10min}\n") == ("waiting.chat",)
-        after = await bot.asks()
-        await asyncio.sleep(HOUR_S / 4)
-        assert await bot.state(after) is JobState.FAILED
-        assert await bot.state(before) is JobState.PENDING
-        await bot.reload("")
-        assert await bot.state(again := await bot.asks()) is JobState.PENDING
-        await asyncio.sleep(HOUR_S / 4)
-        assert await bot.state(again) is JobState.PENDING
-
-    play(scenario)
+    bot.server.die(restart_s=30 * DAY_S)
+    before = await bot.asks()
+    assert await bot.reload("waiting: {chat: 10min}\n") == ("waiting.chat",)
+    after = await bot.asks()
+    await asyncio.sleep(HOUR_S / 4)
+    assert await bot.state(after) is JobState.FAILED
+    assert await bot.state(before) is JobState.PENDING
+    await bot.reload("")
+    assert await bot.state(again := await bot.asks()) is JobState.PENDING
+    await asyncio.sleep(HOUR_S / 4)
+    assert await bot.state(again) is JobState.PENDING
 
 
-def test_a_shorter_time_that_work_stays_holds_for_what_is_there_already() -> None:
+@in_house("retention: {days: 7}\n")
+async def test_a_shorter_time_that_work_stays_holds_for_what_is_there_already(bot: Running) -> None:
     """What an operator promised to delete within a day would stay for the seven it was before."""
-
-    async def scenario(bot: Running) -> None:
-        job = await bot.asks()
-        await asyncio.sleep(60)
-        bot.clock.skipped_s += 2 * DAY_S
-        assert await bot.is_there(job)
-        assert await bot.reload("retention: {days: 1}\n") == ("retention.days",)
-        await asyncio.sleep(HOUR_S + 60)
-        assert not await bot.is_there(job)
-
-    play(scenario, "retention: {days: 7}\n")
+    job = await bot.asks()
+    await asyncio.sleep(60)
+    bot.clock.skipped_s += 2 * DAY_S
+    assert await bot.is_there(job)
+    assert await bot.reload("retention: {days: 1}\n") == ("retention.days",)
+    await asyncio.sleep(HOUR_S + 60)
+    assert not await bot.is_there(job)
 
 
-def test_a_shorter_history_holds_for_the_hours_that_are_there_already() -> None:
+@in_house("retention: {history: 30d}\n")
+async def test_a_shorter_history_holds_for_the_hours_that_are_there_already(bot: Running) -> None:
     """The figures of the last weeks would stay on the disk until the bot is started again."""
+    history, began = History(bot.parts.database), bot.clock.now()
 
-    async def scenario(bot: Running) -> None:
-        history, began = History(bot.parts.database), bot.clock.now()
+    async def hours() -> int:
+        return len(await history.models(3600, began - HOUR_S, began + 2 * HOUR_S))
 
-        async def hours() -> int:
-            return len(await history.models(3600, began - HOUR_S, began + 2 * HOUR_S))
-
-        await bot.asks()
-        await asyncio.sleep(60)
-        bot.clock.skipped_s += 2 * DAY_S
-        assert await hours() == 1
-        assert await bot.reload("retention: {history: 1d}\n") == ("retention.history",)
-        await asyncio.sleep(HOUR_S + 60)
-        assert await hours() == 0
-
-    play(scenario, "retention: {history: 30d}\n")
+    await bot.asks()
+    await asyncio.sleep(60)
+    bot.clock.skipped_s += 2 * DAY_S
+    assert await hours() == 1
+    assert await bot.reload("retention: {history: 1d}\n") == ("retention.history",)
+    await asyncio.sleep(HOUR_S + 60)
+    assert await hours() == 0
 
 
-def test_new_room_for_files_holds_within_the_hour() -> None:
+@in_house("limits: {files_per_hour: 1MB}\n")
+async def test_new_room_for_files_holds_within_the_hour(bot: Running) -> None:
     """A person who may send more would be refused until the bot is started again, or never."""
-
-    async def scenario(bot: Running) -> None:
-        image = noise()
-        assert await bot.asks("/edit flux make it green", image) is not None
-        assert await bot.asks("/edit flux make it red", image) is None
-        assert await bot.reload("limits: {files_per_hour: 20MB}\n") == ("limits.files_per_hour",)
-        assert await bot.asks("/edit flux make it blue", image) is not None
-        await bot.reload("limits: {files_per_hour: 1MB}\n")
-        assert await bot.asks("/edit flux make it pink", image) is None
-
-    play(scenario, "limits: {files_per_hour: 1MB}\n")
+    image = noise()
+    assert await bot.asks("/edit flux make it green", image) is not None
+    assert await bot.asks("/edit flux make it red", image) is None
+    assert await bot.reload("limits: {files_per_hour: 20MB}\n") == ("limits.files_per_hour",)
+    assert await bot.asks("/edit flux make it blue", image) is not None
+    await bot.reload("limits: {files_per_hour: 1MB}\n")
+    assert await bot.asks("/edit flux make it pink", image) is None
 
 
 def noise() -> bytes:

@@ -9,26 +9,28 @@ from tests.bot.results import (
     DRAWS,
     FLUX,
     ask,
+    bot_with,
     done,
     drawn,
-    in_bot,
     model,
     of,
+    play,
     said,
 )
 from tests.simulation.bot_installation import Bot
+from tests.simulation.loop import in_virtual_time
 
 if TYPE_CHECKING:
     from bot.core.content import Content
 
 
-def test_a_chats_rules_hold_there_and_nowhere_else() -> None:
+@in_virtual_time
+async def test_a_chats_rules_hold_there_and_nowhere_else() -> None:
     """Words, hidden images or a system prompt of one chat would leak into the others."""
     settings = ChatSettings(system="Answer in rhymes.", words=("Snow Crash",), spoiler=True)
     chat_settings = ChatSettingsTable(by_key={"fake:g5": settings})
     wide = "".join(chr(ord(letter) + 0xFEE0) for letter in "SNOW")
-
-    async def scenario(running: Bot) -> None:
+    async with bot_with(live=LiveSettings(chat_settings=chat_settings)) as running:
         assert await ask(running, f"/image flux a {wide}-crash!", chat="g5") is None
         assert await ask(running, "/ask qwen snowcrash?", chat="g5") is not None
         assert await ask(running, "/image flux a snow crash", chat="1") is not None
@@ -47,12 +49,12 @@ def test_a_chats_rules_hold_there_and_nowhere_else() -> None:
             ("assistant", "result of why?"),
             ("user", "how?"),
         ]
-
-    private = in_bot(scenario, live=LiveSettings(chat_settings=chat_settings)).private
+    private = running.chat.private
     assert private == [("g5", "“Snow Crash” isn't allowed in this chat.")]
 
 
-def test_a_style_adds_its_words_and_options_and_the_person_has_the_last_word() -> None:
+@in_virtual_time
+async def test_a_style_adds_its_words_and_options_and_the_person_has_the_last_word() -> None:
     """A style would be ignored, or overrule what a person asked for."""
     styles = {
         "Noir": Style(
@@ -60,8 +62,7 @@ def test_a_style_adds_its_words_and_options_and_the_person_has_the_last_word() -
         ),
         "sketch": Style(prompt="pencil sketch"),
     }
-
-    async def scenario(running: Bot) -> None:
+    async with bot_with(styles=styles) as running:
         plain = drawn(await ask(running, "/image a {prompt} cat --style noir"))
         assert plain.prompt == "a {prompt} cat, film noir"
         assert (plain.negative, plain.steps, plain.width) == ("colour", 30, 1280)
@@ -73,8 +74,7 @@ def test_a_style_adds_its_words_and_options_and_the_person_has_the_last_word() -
         assert drawn(await ask(running, "/image a cat")).prompt == "a cat, pencil sketch"
         await ask(running, "/styles")
         await ask(running, "/image a cat --style oil")
-
-    private = [text for _, text in in_bot(scenario, styles=styles).private]
+    private = running.chat.answers
     assert "image style: sketch" in private[0]
     assert private[1] == "Noir · {prompt}, film noir\nsketch · pencil sketch"
     assert private[2] == "There's no style called “oil”. Available: Noir, sketch."
@@ -88,7 +88,7 @@ def test_loras_are_listed_by_model_and_only_where_one_fits() -> None:
         await asyncio.sleep(5)
 
     def told(**fields: Any) -> str:
-        chat = in_bot(scenario, FLUX, model("sdxl", *DRAWS), **fields)
+        chat = play(scenario, FLUX, model("sdxl", *DRAWS), **fields)
         (message,) = chat.messages.values()
         return message.text
 

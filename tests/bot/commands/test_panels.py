@@ -10,9 +10,10 @@ from bot.core.panels import HistoryPanel, ModelsPanel, Panel, SettingsPanel, Sta
 from bot.core.refusals import Declined, RefusalKind
 from bot.requests.rules import Rule
 from bot.texts.catalogue import plain
-from tests.bot.results import ask, done, in_bot
+from tests.bot.results import ask, bot_with, done, in_bot
 from tests.simulation.bot_installation import ADMIN, Bot
 from tests.simulation.installation import Installation, host, image_model, until
+from tests.simulation.loop import in_virtual_time
 
 FLUX, SDXL = image_model("flux", service_s=20.0), image_model("sdxl", service_s=20.0)
 
@@ -26,63 +27,55 @@ async def read(
     return shown
 
 
-def test_a_panel_holds_only_its_readers_jobs_and_finds_them() -> None:
+@in_bot(FLUX, service_s=20.0)
+async def test_a_panel_holds_only_its_readers_jobs_and_finds_them(running: Bot) -> None:
     """People would read each other's prompts, or scroll through a year of their own."""
-
-    async def scenario(running: Bot) -> None:
-        for number in range(34):
-            await done(running, f"/image flux boat {number}")
-        await done(running, "/image flux a secret boat", user="fake:2")
-        await ask(running, "/image flux an owl")
-        await asyncio.sleep(1)
-        status: StatusPanel = await read(running, "status")
-        (job,) = status.jobs
-        assert (job.words, job.running) == ("an owl", True)
-        assert (await read(running, "status", "fake:2")).jobs == ()
-        history: HistoryPanel = await read(running, "history")
-        assert (len(history.jobs), history.jobs[0].words) == (30, "an owl")
-        assert history.before is not None
-        older: HistoryPanel = await read(running, "history", id=history.before)
-        assert [row.words for row in older.jobs] == [
-            f"boat {number}" for number in range(4, -1, -1)
-        ]
-        assert older.before is None
-        found: HistoryPanel = await read(running, "history", text="FLUX boat 33")
-        assert [row.words for row in found.jobs] == ["boat 33"]
-        assert (await read(running, "history", text="secret")).jobs == ()
-
-    in_bot(scenario, FLUX, service_s=20.0)
+    for number in range(34):
+        await done(running, f"/image flux boat {number}")
+    await done(running, "/image flux a secret boat", user="fake:2")
+    await ask(running, "/image flux an owl")
+    await asyncio.sleep(1)
+    status: StatusPanel = await read(running, "status")
+    (job,) = status.jobs
+    assert (job.words, job.running) == ("an owl", True)
+    assert (await read(running, "status", "fake:2")).jobs == ()
+    history: HistoryPanel = await read(running, "history")
+    assert (len(history.jobs), history.jobs[0].words) == (30, "an owl")
+    assert history.before is not None
+    older: HistoryPanel = await read(running, "history", id=history.before)
+    assert [row.words for row in older.jobs] == [f"boat {number}" for number in range(4, -1, -1)]
+    assert older.before is None
+    found: HistoryPanel = await read(running, "history", text="FLUX boat 33")
+    assert [row.words for row in found.jobs] == ["boat 33"]
+    assert (await read(running, "history", text="secret")).jobs == ()
 
 
-def test_a_default_is_shown_and_only_admins_may_load() -> None:
+@in_bot(FLUX, SDXL)
+async def test_a_default_is_shown_and_only_admins_may_load(running: Bot) -> None:
     """A star would not say what is used, and a button be refused."""
-
-    async def scenario(running: Bot) -> None:
-        await ask(running, "/settings --image sdxl --size 640x480")
-        settings: SettingsPanel = await read(running, "settings")
-        values = {row.name: row.value for row in settings.settings}
-        assert values["image"] == "sdxl"
-        assert values["size"] == "640x480"
-        assert values["style"] == values["language"] == "reset"
-        assert "edit" not in values  # no model here can edit
-        models: ModelsPanel = await read(running, "models")
-        chosen = {model.name: [use.chosen for use in model.uses] for model in models.models}
-        assert chosen == {"flux": [False], "sdxl": [True]}
-        assert not models.operates
-        assert (await read(running, "models", ADMIN)).operates
-        await ask(running, "/ban fake:1 floods", user=ADMIN)
-        with pytest.raises(Declined) as refused:
-            await read(running, "history")
-        assert refused.value.refusal.kind is RefusalKind.BANNED
-
-    in_bot(scenario, FLUX, SDXL)
+    await ask(running, "/settings --image sdxl --size 640x480")
+    settings: SettingsPanel = await read(running, "settings")
+    values = {row.name: row.value for row in settings.settings}
+    assert values["image"] == "sdxl"
+    assert values["size"] == "640x480"
+    assert values["style"] == values["language"] == "reset"
+    assert "edit" not in values  # no model here can edit
+    models: ModelsPanel = await read(running, "models")
+    chosen = {model.name: [use.chosen for use in model.uses] for model in models.models}
+    assert chosen == {"flux": [False], "sdxl": [True]}
+    assert not models.operates
+    assert (await read(running, "models", ADMIN)).operates
+    await ask(running, "/ban fake:1 floods", user=ADMIN)
+    with pytest.raises(Declined) as refused:
+        await read(running, "history")
+    assert refused.value.refusal.kind is RefusalKind.BANNED
 
 
-def test_a_panel_offers_what_a_rule_allows() -> None:
+@in_virtual_time
+async def test_a_panel_offers_what_a_rule_allows() -> None:
     """People would pick models that are refused, and see another lane than they wait in."""
     rule = Rule(models=frozenset({"sdxl"}), limits={"lane": "guests", "gpu_seconds_per_day": 600})
-
-    async def scenario(running: Bot) -> None:
+    async with bot_with(FLUX, SDXL, rules=[rule]) as running:
         models: ModelsPanel = await read(running, "models")
         assert [model.name for model in models.models] == ["sdxl"]
         settings: SettingsPanel = await read(running, "settings")
@@ -91,15 +84,13 @@ def test_a_panel_offers_what_a_rule_allows() -> None:
         assert settings.lane == "guests"
         assert "of 10 min" in plain(settings.gpu.body)
 
-    in_bot(scenario, FLUX, SDXL, rules=[rule])
 
-
-def test_a_model_that_nobody_asked_for_is_loading_ahead() -> None:
+@in_virtual_time
+async def test_a_model_that_nobody_asked_for_is_loading_ahead() -> None:
     """A person would look for whose request fills the GPU."""
     models = [image_model(name, vram_mb=16000, service_s=1.0) for name in ("flux", "sdxl")]
     gpu = replace(host("gpu-1", "comfy"), loads_ahead=True)
-
-    async def scenario(running: Bot) -> None:
+    async with bot_with(installation=Installation.of(models, [gpu])) as running:
         for name in ("flux", "flux", "flux", "sdxl"):
             await done(running, f"/image {name} a boat")
 
@@ -119,5 +110,3 @@ def test_a_model_that_nobody_asked_for_is_loading_ahead() -> None:
         await until(lambda: not is_ahead())
         (gpu_1,) = (await read(running, "status")).hosts
         assert [(copy.model, copy.ahead) for copy in gpu_1.copies] == [("flux", False)]
-
-    in_bot(scenario, installation=Installation.of(models, [gpu]))

@@ -17,8 +17,9 @@ from queueing.core.jobs import Job, NewJob, SubmitLimits
 from queueing.core.requests import Capability, Chat, ChatMessage, Request, TextToImage
 from tests.bot.requests.test_recordings import playable, voice
 from tests.bot.results import ask, done, image, of
-from tests.simulation.bot_installation import ADMIN, Bot, play
+from tests.simulation.bot_installation import ADMIN, Bot, played, settled
 from tests.simulation.installation import Installation, host, image_model
+from tests.simulation.loop import Inside
 
 GALLERY, CIRCLE, HALL = "g5", "g6", "1"
 PATRON = frozenset({"fake-role:1"})
@@ -108,25 +109,30 @@ def test_every_command_has_its_place_in_this_table() -> None:
     assert tried == set(KINDS) - {"embed"}
 
 
+def in_bot() -> Inside[Bot]:
+    """Run a test in a bot with two models that can do everything."""
+    able = frozenset(Capability) - {Capability.EMBEDDING, Capability.IMAGE_EMBEDDING}
+    models = [replace(image_model(name), capabilities=able) for name in ("all", "other")]
+    return Inside(lambda: played(Installation.of(models, [host("gpu-1", "comfy")]), rules=RULES))
+
+
 @pytest.mark.usefixtures(playable.__name__)
-def test_each_command_makes_a_job_only_where_a_rule_allows_it() -> None:
+@in_bot()
+async def test_each_command_makes_a_job_only_where_a_rule_allows_it(running: Bot) -> None:
     """People would use a button, a reply or an old job where a command refuses them."""
     wrong: list[str] = []
-
-    async def scenario(running: Bot) -> None:
-        for at, ((rights, room), kinds) in enumerate(ALLOWED.items()):
-            user = f"fake:{at + 1}"
-            made = await _earlier(running, user)
-            for name, doors in DOORS.items():
-                for each in doors:
-                    job = await _tried(running, each, made, user=user, rights=rights, room=room)
-                    said = running.chat.private[-1][1] if running.chat.private else ""
-                    refused = " here" in said
-                    may = _may(each, rights, room, kinds)
-                    if (job is None) is may or not (may or refused):
-                        wrong.append(f"{name} {each.line} {room} {set(rights)}: {said}")
-
-    chat = in_bot(scenario)
+    for at, ((rights, room), kinds) in enumerate(ALLOWED.items()):
+        user = f"fake:{at + 1}"
+        made = await _earlier(running, user)
+        for name, doors in DOORS.items():
+            for each in doors:
+                job = await _tried(running, each, made, user=user, rights=rights, room=room)
+                said = running.chat.private[-1][1] if running.chat.private else ""
+                refused = " here" in said
+                may = _may(each, rights, room, kinds)
+                if (job is None) is may or not (may or refused):
+                    wrong.append(f"{name} {each.line} {room} {set(rights)}: {said}")
+    chat = await settled(running)
     assert not wrong, "\n".join(wrong)
     assert CIRCLE not in {each.chat for each in chat.messages.values()}
     assert CIRCLE not in {room for room, _ in chat.private}
@@ -179,42 +185,38 @@ async def _tried(
     return job
 
 
-def test_an_admin_shows_nobody_what_a_rule_keeps_for_its_owner() -> None:
+@in_bot()
+async def test_an_admin_shows_nobody_what_a_rule_keeps_for_its_owner(running: Bot) -> None:
     """A group would see what its owner alone may see, or what comes of it."""
-
-    async def scenario(running: Bot) -> None:
-        job = await done(running, "/image a cat", chat=CIRCLE)
-        for line in ("/show", "/again", "/edit", "/vary --id", "/upscale --id", "/edit-image"):
-            text = f"{line} {job.id}{' red' if 'edit' in line else ''}"
-            await ask(running, text, ADMIN, chat=GALLERY, rights=PATRON)
-            assert "only for its owner" in running.chat.private[-1][1], line
-        await ask(running, f"/show {job.id}", ADMIN, chat="99", rights=PATRON)
-        await ask(running, f"/show {job.id}", chat=GALLERY, rights=PATRON)
-        await asyncio.sleep(60)
-
-    shown = [each.chat for each in in_bot(scenario).messages.values()]
+    job = await done(running, "/image a cat", chat=CIRCLE)
+    for line in ("/show", "/again", "/edit", "/vary --id", "/upscale --id", "/edit-image"):
+        text = f"{line} {job.id}{' red' if 'edit' in line else ''}"
+        await ask(running, text, ADMIN, chat=GALLERY, rights=PATRON)
+        assert "only for its owner" in running.chat.private[-1][1], line
+    await ask(running, f"/show {job.id}", ADMIN, chat="99", rights=PATRON)
+    await ask(running, f"/show {job.id}", chat=GALLERY, rights=PATRON)
+    await asyncio.sleep(60)
+    shown = [each.chat for each in (await settled(running)).messages.values()]
     assert shown == ["1", "99", GALLERY]
 
 
-def test_nothing_is_offered_that_a_rule_does_not_allow() -> None:
+@in_bot()
+async def test_nothing_is_offered_that_a_rule_does_not_allow(running: Bot) -> None:
     """People would choose from a list, and be refused."""
-
-    async def scenario(running: Bot) -> None:
-        for rights, room in ((NOBODY, HALL), (NOBODY, GALLERY), (PATRON, GALLERY)):
-            for line in ("/models", "/help", "/settings"):
-                await ask(running, line, chat=room, rights=rights)
-        asker = Asker(user="fake:1", rooms=(f"fake:{HALL}", "fake"))
-        for command in running.dispatcher.commands:
-            for param in command.params:
-                if param.kind is ParamKind.MODEL and param.able:
-                    found = list(running.dispatcher.suggest(param, "", asker))
-                    kinds = {KIND_OF[able] for able in param.able}
-                    assert found == (["other"] if "ask" in kinds else []), (
-                        command.name,
-                        param.name,
-                    )
-
-    told = [text for _, text in in_bot(scenario).private]
+    for rights, room in ((NOBODY, HALL), (NOBODY, GALLERY), (PATRON, GALLERY)):
+        for line in ("/models", "/help", "/settings"):
+            await ask(running, line, chat=room, rights=rights)
+    asker = Asker(user="fake:1", rooms=(f"fake:{HALL}", "fake"))
+    for command in running.dispatcher.commands:
+        for param in command.params:
+            if param.kind is ParamKind.MODEL and param.able:
+                found = list(running.dispatcher.suggest(param, "", asker))
+                kinds = {KIND_OF[able] for able in param.able}
+                assert found == (["other"] if "ask" in kinds else []), (
+                    command.name,
+                    param.name,
+                )
+    told = (await settled(running)).answers
     hall, gallery, whole = told[:3], told[3:6], told[6:9]
     assert "other" in hall[0]
     assert "all ·" not in hall[0]
@@ -224,10 +226,3 @@ def test_nothing_is_offered_that_a_rule_does_not_allow() -> None:
     assert "/ask" in hall[1]
     assert "/video" not in gallery[1]
     assert "/video" in whole[1]
-
-
-def in_bot(scenario: Any) -> Any:
-    """Play a scenario in a bot with two models that can do everything."""
-    able = frozenset(Capability) - {Capability.EMBEDDING, Capability.IMAGE_EMBEDDING}
-    models = [replace(image_model(name), capabilities=able) for name in ("all", "other")]
-    return play(scenario, Installation.of(models, [host("gpu-1", "comfy")]), rules=RULES)

@@ -1,58 +1,49 @@
 """A line without a command means what a person would say it means, on every platform."""
 
 from tests.bot.results import ask, done, drawn, in_bot, said
-from tests.simulation.bot_installation import Bot
+from tests.simulation.bot_installation import Bot, settled
 
 SLIPS = ["//image cat", "/ image cat", "/ /image cat", "///IMAGE", "/image@usher cat", "/image@a"]
 
 
-def test_a_slip_of_the_slash_is_answered_with_the_help_of_that_command() -> None:
+@in_bot()
+async def test_a_slip_of_the_slash_is_answered_with_the_help_of_that_command(running: Bot) -> None:
     """A person would wait for an image while a language model ponders the word “//image”."""
-
-    async def scenario(running: Bot) -> None:
-        for line in SLIPS:
-            assert await ask(running, f"/ask {line}") is None, line
-
-    told = [text for _, text in in_bot(scenario).private]
+    for line in SLIPS:
+        assert await ask(running, f"/ask {line}") is None, line
+    told = (await settled(running)).answers
     assert [text.startswith("/image [model] <prompt>") for text in told] == [True] * len(SLIPS)
 
 
-def test_the_word_help_alone_asks_for_the_commands() -> None:
+@in_bot()
+async def test_the_word_help_alone_asks_for_the_commands(running: Bot) -> None:
     """The first word that people send to a bot would be pondered by a language model."""
-
-    async def scenario(running: Bot) -> None:
-        for line in ("help", "Hilfe"):
-            assert await ask(running, f"/ask {line}", group=True) is None, line
-        assert said(await ask(running, "/ask help me")) == [("user", "help me")]
-
-    told = [text for _, text in in_bot(scenario).private]
+    for line in ("help", "Hilfe"):
+        assert await ask(running, f"/ask {line}", group=True) is None, line
+    assert said(await ask(running, "/ask help me")) == [("user", "help me")]
+    told = (await settled(running)).answers
     assert all("/help image" in text for text in told)
     assert len(told) == 2
 
 
-def test_a_command_without_words_in_a_reply_draws_the_words_replied_to() -> None:
+@in_bot()
+async def test_a_command_without_words_in_a_reply_draws_the_words_replied_to(running: Bot) -> None:
     """Who likes somebody's idea for an image would have to type it again."""
     theirs = {"quoted": "a cat in a hat", "quoted_by": "Bob"}
-
-    async def scenario(running: Bot) -> None:
-        for line in ("/image", "/image flux --seed 7"):
-            assert drawn(await done(running, line, **theirs)).prompt == "a cat in a hat"
-        assert drawn(await done(running, "/image a dog", **theirs)).prompt == "a dog"
-        await ask(running, "/invite", user="fake:99", **theirs)
-        await ask(running, "/image", quoted="the bot's own words")
-
-    *_, invited, alone = [text for _, text in in_bot(scenario).private]
+    for line in ("/image", "/image flux --seed 7"):
+        assert drawn(await done(running, line, **theirs)).prompt == "a cat in a hat"
+    assert drawn(await done(running, "/image a dog", **theirs)).prompt == "a dog"
+    await ask(running, "/invite", user="fake:99", **theirs)
+    await ask(running, "/image", quoted="the bot's own words")
+    *_, invited, alone = (await settled(running)).answers
     assert "a cat in a hat" not in invited
     assert alone.startswith("“prompt” is missing.")
 
 
-def test_other_words_with_slashes_are_questions() -> None:
+@in_bot()
+async def test_other_words_with_slashes_are_questions(running: Bot) -> None:
     """A question about paths or code would be taken for a command."""
     lines = ("// is a comment", "/usr/bin is full", "/ 2 = 1?", "a //image", "/image@a.b c")
-
-    async def scenario(running: Bot) -> None:
-        for number, line in enumerate(lines):
-            job = await ask(running, f"/ask {line}", user=f"fake:{number}")
-            assert said(job) == [("user", line)]
-
-    in_bot(scenario)
+    for number, line in enumerate(lines):
+        job = await ask(running, f"/ask {line}", user=f"fake:{number}")
+        assert said(job) == [("user", line)]

@@ -45,78 +45,71 @@ LINES = st.lists(
 
 @settings(max_examples=10)  # a bot of its own for each
 @given(LINES)
-def test_requests_are_accepted_in_the_order_they_were_sent(
+@in_bot(limits=_NO_LIMITS)
+async def test_requests_are_accepted_in_the_order_they_were_sent(
+    running: Bot,
     lines: list[tuple[tuple[str, str], float, float]],
 ) -> None:
     """A question would be answered before the one that came first, and continue nothing."""
-
-    async def scenario(running: Bot) -> None:
-        async with asyncio.TaskGroup() as calls:
-            for number, ((chat, user), download_s, pause_s) in enumerate(lines):
-                files = (slow(download_s),) if download_s else ()
-                call = running.chat.call(f"/ask {number}", chat=chat, user=user, files=files)
-                calls.create_task(running.dispatcher.call(call))
-                await asyncio.sleep(pause_s)
-        accepted = [
-            (job.request.messages[-1].text, job.reply_to)
-            for user in ("fake:1", "fake:2")
-            for job in reversed(await running.queue.jobs.history(user, limit=20))
-            if isinstance(job.request, Chat)
-        ]
-        assert len(accepted) == len(lines)
-        for chat, user in {who for who, _, _ in lines}:
-            sent = [str(number) for number, (who, _, _) in enumerate(lines) if who == (chat, user)]
-            assert [text for text, _ in accepted if text in sent] == sent
-
-    in_bot(scenario, limits=_NO_LIMITS)
+    async with asyncio.TaskGroup() as calls:
+        for number, ((chat, user), download_s, pause_s) in enumerate(lines):
+            files = (slow(download_s),) if download_s else ()
+            call = running.chat.call(f"/ask {number}", chat=chat, user=user, files=files)
+            calls.create_task(running.dispatcher.call(call))
+            await asyncio.sleep(pause_s)
+    accepted = [
+        (job.request.messages[-1].text, job.reply_to)
+        for user in ("fake:1", "fake:2")
+        for job in reversed(await running.queue.jobs.history(user, limit=20))
+        if isinstance(job.request, Chat)
+    ]
+    assert len(accepted) == len(lines)
+    for chat, user in {who for who, _, _ in lines}:
+        sent = [str(number) for number, (who, _, _) in enumerate(lines) if who == (chat, user)]
+        assert [text for text, _ in accepted if text in sent] == sent
 
 
-def test_a_slow_download_holds_up_nothing_but_requests() -> None:
+@in_bot(limits=_NO_LIMITS)
+async def test_a_slow_download_holds_up_nothing_but_requests(running: Bot) -> None:
     """A person would be told after a minute that there is nothing to cancel."""
+    now = asyncio.get_running_loop().time
 
-    async def scenario(running: Bot) -> None:
-        now = asyncio.get_running_loop().time
+    async def took(text: str, **fields: object) -> float:
+        began_at = now()
+        await running.dispatcher.call(running.chat.call(text, **fields))  # type: ignore[arg-type]
+        return now() - began_at
 
-        async def took(text: str, **fields: object) -> float:
-            began_at = now()
-            await running.dispatcher.call(running.chat.call(text, **fields))  # type: ignore[arg-type]
-            return now() - began_at
-
-        await took("/ask before")
-        (job,) = await running.queue.jobs.open_jobs("fake:1")
-        downloading = asyncio.ensure_future(took("/ask this", files=(slow(60),)))
-        await asyncio.sleep(0.1)
-        behind = asyncio.ensure_future(took("/ask that"))
-        pressed = {"button": True, "options": {"id": job.id}}
-        assert await took("/cancel", **pressed) < 0.5
-        for text in ("/queue", "/cancel", "/help", "/settings"):
-            assert await took(text) < PATIENCE_S + 0.5
-        assert await took("/ask mine", user="fake:2") < 0.5
-        assert await took("/ask there", chat="g2") < 0.5
-        assert not behind.done()
-        assert await downloading > 59
-        assert await behind > 57
-
-    in_bot(scenario, limits=_NO_LIMITS)
+    await took("/ask before")
+    (job,) = await running.queue.jobs.open_jobs("fake:1")
+    downloading = asyncio.ensure_future(took("/ask this", files=(slow(60),)))
+    await asyncio.sleep(0.1)
+    behind = asyncio.ensure_future(took("/ask that"))
+    pressed = {"button": True, "options": {"id": job.id}}
+    assert await took("/cancel", **pressed) < 0.5
+    for text in ("/queue", "/cancel", "/help", "/settings"):
+        assert await took(text) < PATIENCE_S + 0.5
+    assert await took("/ask mine", user="fake:2") < 0.5
+    assert await took("/ask there", chat="g2") < 0.5
+    assert not behind.done()
+    assert await downloading > 59
+    assert await behind > 57
 
 
-def test_what_fails_lets_the_others_go_on() -> None:
+@in_bot()
+async def test_what_fails_lets_the_others_go_on(running: Bot) -> None:
     """One broken download would silence its person for good."""
 
-    async def scenario(running: Bot) -> None:
-        async def read() -> bytes:
-            await asyncio.sleep(5)
-            raise RuntimeError("a bug")
+    async def read() -> bytes:
+        await asyncio.sleep(5)
+        raise RuntimeError("a bug")
 
-        broken = replace(image(), read=read)
-        async with asyncio.TaskGroup() as calls:
-            for files in ((broken,), ()):
-                call = running.chat.call("/ask why?", files=files)
-                calls.create_task(running.dispatcher.call(call))
-                await asyncio.sleep(0)
-        assert len(await running.queue.jobs.history("fake:1", limit=5)) == 1
-
-    in_bot(scenario)
+    broken = replace(image(), read=read)
+    async with asyncio.TaskGroup() as calls:
+        for files in ((broken,), ()):
+            call = running.chat.call("/ask why?", files=files)
+            calls.create_task(running.dispatcher.call(call))
+            await asyncio.sleep(0)
+    assert len(await running.queue.jobs.history("fake:1", limit=5)) == 1
 
 
 @in_virtual_time

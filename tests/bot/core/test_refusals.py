@@ -36,8 +36,8 @@ from queueing.core.errors import (
 from queueing.core.requests import Capability
 from tests.bot.api.openai_sdk import CAT
 from tests.bot.api.whole_api import running
-from tests.bot.results import in_bot
-from tests.simulation.bot_installation import Bot
+from tests.bot.results import bot_with
+from tests.simulation.loop import in_virtual_time
 
 BOT = Path(__file__).parents[3] / "bot"
 SLOT = re.compile(r"\{(\w+)(?::[^}]*)?\}")
@@ -223,7 +223,8 @@ def test_the_queues_own_reasons_are_rows(error: Refused, refusal: Refusal) -> No
     assert refusal_of(error, ("flux", "qwen")) == refusal
 
 
-def test_every_row_reaches_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
+@in_virtual_time
+async def test_every_row_reaches_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
     """A command could refuse, and its caller would get no answer, or one without its usage."""
     kinds = iter(RefusalKind)
 
@@ -231,13 +232,11 @@ def test_every_row_reaches_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
         raise Declined(example(next(kinds)))
 
     monkeypatch.setitem(registry.HANDLERS, "cancel", refuse)
-
-    async def scenario(bot: Bot) -> None:
+    async with bot_with() as bot:
         for _ in RefusalKind:
             await bot.dispatcher.call(bot.chat.call("/cancel"))
             await asyncio.sleep(1)
-
-    told = [text for _, text in in_bot(scenario).private]
+    told = bot.chat.answers
     for kind, text in zip(RefusalKind, told, strict=True):
         assert text.startswith(plain(sentence(example(kind), "en", "cancel"))), kind
         assert ("Usage: /cancel [id|all]" in text) is kind.value.usage, kind

@@ -31,14 +31,6 @@ def installation(url: str = "sqlite://", **fields: Any) -> Installation:
     return Installation.of(models, [host("gpu-1", "comfy")], url=url, **fields)
 
 
-def in_bot(scenario: Any, chat: FakeChat) -> None:
-    async def play() -> None:
-        async with bot(installation(), chat) as running:
-            await scenario(running)
-
-    run(play())
-
-
 async def now() -> float:
     return asyncio.get_running_loop().time()
 
@@ -57,12 +49,13 @@ def told(
 ) -> Message:
     """Ask for something and wait for its end, no longer than that; return its only message."""
 
-    async def scenario(running: Bot) -> None:
-        await running.dispatcher.call(ask(chat, text))
-        await quiet(running)
-        assert within_s is None or await now() < within_s
+    async def scenario() -> None:
+        async with bot(installation(), chat) as running:
+            await running.dispatcher.call(ask(chat, text))
+            await quiet(running)
+            assert within_s is None or await now() < within_s
 
-    in_bot(scenario, chat)
+    run(scenario())
     return only(chat)
 
 
@@ -77,13 +70,13 @@ def commands(message: Message) -> list[str]:
 @pytest.mark.parametrize(
     ("hours", "most"), [(2, 30), pytest.param(12, 60, marks=pytest.mark.thorough)]
 )
-def test_a_chat_that_shut_us_out_is_tried_rarely_whatever_waits_for_it(
+@in_virtual_time
+async def test_a_chat_that_shut_us_out_is_tried_rarely_whatever_waits_for_it(
     hours: int, most: int
 ) -> None:
     """Every job of a kicked bot would knock on its own, and the platform would ban us."""
     chat = FakeChat()
-
-    async def scenario(running: Bot) -> None:
+    async with bot(installation(), chat) as running:
         for number in range(8):
             await running.dispatcher.call(ask(chat, chat="g1", user=f"fake:{number}"))
         await until(lambda: len(chat.messages) == 8)
@@ -94,8 +87,6 @@ def test_a_chat_that_shut_us_out_is_tried_rarely_whatever_waits_for_it(
         if hours > 2:
             await quiet(running)
             assert await now() < 26 * HOUR_S
-
-    in_bot(scenario, chat)
 
 
 @pytest.mark.usefixtures("rare_ticks")  # hours or days pass
@@ -135,11 +126,11 @@ def test_restarts_neither_hammer_a_chat_nor_forget_how_long_it_is_gone(
 
 
 @pytest.mark.usefixtures("rare_ticks")  # hours or days pass
-def test_a_call_from_a_chat_that_was_gone_brings_what_waited_for_it() -> None:
+@in_virtual_time
+async def test_a_call_from_a_chat_that_was_gone_brings_what_waited_for_it() -> None:
     """A person who unblocks the bot would wait an hour for a result that is ready."""
     chat = FakeChat()
-
-    async def scenario(running: Bot) -> None:
+    async with bot(installation(), chat) as running:
         await running.dispatcher.call(ask(chat))
         await until(lambda: chat.messages)
         chat.fail_when = lambda _: ChatGone("blocked")
@@ -149,14 +140,12 @@ def test_a_call_from_a_chat_that_was_gone_brings_what_waited_for_it() -> None:
         await asyncio.sleep(5)
         assert only(chat).contents[-1].files
 
-    in_bot(scenario, chat)
 
-
-def test_other_chats_go_on_while_one_cannot_be_reached() -> None:
+@in_virtual_time
+async def test_other_chats_go_on_while_one_cannot_be_reached() -> None:
     """One broken chat would hold up everyone's results."""
     chat = FakeChat()
-
-    async def scenario(running: Bot) -> None:
+    async with bot(installation(), chat) as running:
         chat.fail_when = lambda name: ChatUnavailable("502") if name == "1" else None
         await running.dispatcher.call(ask(chat, chat="1"))
         await running.dispatcher.call(ask(chat, chat="2", user="fake:2"))
@@ -164,8 +153,6 @@ def test_other_chats_go_on_while_one_cannot_be_reached() -> None:
         assert await now() < 30
         chat.fail_when = lambda _: None
         await quiet(running)
-
-    in_bot(scenario, chat)
     assert all(message.contents[-1].files for message in chat.messages.values())
 
 
@@ -280,13 +267,13 @@ LONG = "/ask llama " + "word " * 200
 PAGED = replace(LIMITS, text=600)
 
 
-def test_a_part_that_may_have_been_sent_is_not_sent_twice_but_offered(
+@in_virtual_time
+async def test_a_part_that_may_have_been_sent_is_not_sent_twice_but_offered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A timeout would double half an answer, or leave it out without a word."""
     chat = FakeChat(limits=PAGED)
-
-    async def scenario(running: Bot) -> None:
+    async with bot(installation(), chat) as running:
         await running.dispatcher.call(ask(chat, LONG))
         await until(lambda: chat.messages)
         sends = chat.send
@@ -298,8 +285,6 @@ def test_a_part_that_may_have_been_sent_is_not_sent_twice_but_offered(
 
         monkeypatch.setattr(chat, "send", timing_out)
         await quiet(running)
-
-    in_bot(scenario, chat)
     status, *parts = chat.messages.values()
     assert len({part.text for part in parts}) == len(parts) > 0
     assert commands(status)[-1] == "show"
@@ -331,11 +316,11 @@ async def test_a_part_interrupted_by_a_crash_is_offered_after_the_restart(
     assert len({part.text for part in parts}) == len(parts)
 
 
-def test_a_part_that_was_refused_comes_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+@in_virtual_time
+async def test_a_part_that_was_refused_comes_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer's second half would be tried for a day, and then be missing."""
     chat = FakeChat(limits=PAGED)
-
-    async def scenario(running: Bot) -> None:
+    async with bot(installation(), chat) as running:
         await running.dispatcher.call(ask(chat, LONG))
         await until(lambda: chat.messages)
         sends = chat.send
@@ -347,8 +332,6 @@ def test_a_part_that_was_refused_comes_in_words(monkeypatch: pytest.MonkeyPatch)
 
         monkeypatch.setattr(chat, "send", refusing)
         await quiet(running)
-
-    in_bot(scenario, chat)
     status, *parts = chat.messages.values()
     assert len(parts) > 0
     assert "show" not in commands(status)
@@ -357,11 +340,11 @@ def test_a_part_that_was_refused_comes_in_words(monkeypatch: pytest.MonkeyPatch)
 # ---------------------------------------------------------------- penalties and budgets
 
 
-def test_after_a_penalty_only_the_newest_text_is_shown() -> None:
+@in_virtual_time
+async def test_after_a_penalty_only_the_newest_text_is_shown() -> None:
     """People would watch minutes of outdated places go by."""
     chat = FakeChat()
-
-    async def scenario(running: Bot) -> None:
+    async with bot(installation(), chat) as running:
         for number in range(12):
             where = "1" if number == 11 else "2"
             await running.dispatcher.call(ask(chat, user=f"fake:{number}", chat=where))
@@ -379,58 +362,51 @@ def test_after_a_penalty_only_the_newest_text_is_shown() -> None:
         (standing,) = (await running.queue.status.standings([job])).values()
         assert f"#{standing.position} in line" in mine.text
 
-    in_bot(scenario, chat)
 
-
-def test_an_answer_held_up_by_a_penalty_comes_after_it() -> None:
+@in_virtual_time
+async def test_an_answer_held_up_by_a_penalty_comes_after_it() -> None:
     """A command in a busy chat would get no answer at all."""
     chat = FakeChat()
-
-    async def scenario(running: Bot) -> None:
+    async with bot(installation(), chat) as running:
         chat.failures.append(SlowDown(5.0))
         await running.dispatcher.call(ask(chat, "/help"))
         await asyncio.sleep(10)
-
-    in_bot(scenario, chat)
     assert len(chat.private) == 1
 
 
 @pytest.mark.parametrize("free", [True, False])
-def test_first_answers_that_cost_nothing_come_at_once(free: bool) -> None:
+@in_virtual_time
+async def test_first_answers_that_cost_nothing_come_at_once(free: bool) -> None:
     """On Discord the third caller in a busy channel would wait, and their call be lost."""
     chat = FakeChat(limits=replace(LIMITS, chat_every_s=2.0, free_answers=free))
-
-    async def scenario(running: Bot) -> None:
+    async with bot(installation(), chat) as running:
         for number in range(5):
             await running.dispatcher.call(ask(chat, chat="g1", user=f"fake:{number}"))
         await until(lambda: len(chat.messages) == 5)
         took = await now()
         assert took < 1 if free else took > 4
 
-    in_bot(scenario, chat)
 
-
-def test_a_penalty_on_a_free_first_answer_holds_up_no_other_call() -> None:
+@in_virtual_time
+async def test_a_penalty_on_a_free_first_answer_holds_up_no_other_call() -> None:
     """One refused callback would keep everyone in the channel without an answer."""
     chat = FakeChat(limits=replace(LIMITS, free_answers=True))
     chat.failures.append(SlowDown(40.0))
-
-    async def scenario(running: Bot) -> None:
+    async with bot(installation(), chat) as running:
         for number in range(3):
             await running.dispatcher.call(ask(chat, chat="g1", user=f"fake:{number}"))
         await until(lambda: len(chat.messages) == 2)
         assert await now() < 5
         await quiet(running)
-
-    in_bot(scenario, chat)
     assert len(chat.messages) == 3
 
 
-def test_a_fault_of_our_own_is_not_the_chats_fault() -> None:
+@in_virtual_time
+async def test_a_fault_of_our_own_is_not_the_chats_fault() -> None:
     """A text that cannot be drawn would stop its whole chat."""
     chat = FakeChat()
+    async with bot(installation(), chat) as running:
 
-    async def scenario(running: Bot) -> None:
         def fault(content: Content) -> None:
             if "cat" in plain_of(content):
                 raise ValueError("a bug")
@@ -442,7 +418,5 @@ def test_a_fault_of_our_own_is_not_the_chats_fault() -> None:
         assert await now() < 60
         chat.refuse = lambda _: None
         await quiet(running)
-
-    in_bot(scenario, chat)
     assert all(m.contents[-1].files for m in chat.messages.values())
     assert len(chat.messages) == 2

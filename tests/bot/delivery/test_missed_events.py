@@ -9,8 +9,9 @@ from bot.core.service import QueueService
 from queueing.core.events import Event, EventsMissed, Listener
 from queueing.service.job_queue import JobQueue
 from tests.bot.commands.admin.test_admin_commands import say
-from tests.simulation.bot_installation import Bot, play, quiet
+from tests.simulation.bot_installation import played, quiet
 from tests.simulation.installation import Installation, host, image_model
+from tests.simulation.loop import in_virtual_time
 
 ADA = "fake:1"
 
@@ -42,7 +43,8 @@ class DeafQueue:
 @pytest.mark.parametrize(
     "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(2, 12))]
 )
-def test_every_result_is_shown_though_events_are_missed(seed: int) -> None:
+@in_virtual_time
+async def test_every_result_is_shown_though_events_are_missed(seed: int) -> None:
     """An image would stay undelivered until the next restart."""
     drawn = random.Random(seed)
     made: list[DeafQueue] = []
@@ -51,7 +53,10 @@ def test_every_result_is_shown_though_events_are_missed(seed: int) -> None:
         made.append(DeafQueue(queue))
         return made[0]
 
-    async def scenario(running: Bot) -> None:
+    flux = image_model("flux")
+    async with played(
+        Installation.of([flux], [host("gpu-1", "comfy")]), service=service
+    ) as running:
         for number in range(10):
             await say(running, f"/image flux cat {number}", ADA)
             await asyncio.sleep(drawn.uniform(0, 4))
@@ -63,16 +68,22 @@ def test_every_result_is_shown_though_events_are_missed(seed: int) -> None:
                 await say(running, f"/cancel {number}", ADA)
         made[0].hear()
         await quiet(running)  # until every end has been shown and acknowledged
-
-    flux = image_model("flux")
-    chat = play(scenario, Installation.of([flux], [host("gpu-1", "comfy")]), service=service)
+    chat = running.chat
     assert len(chat.messages) >= 10
 
 
-def test_a_job_deleted_meanwhile_is_no_longer_shown() -> None:
+@in_virtual_time
+async def test_a_job_deleted_meanwhile_is_no_longer_shown() -> None:
     """The message of a forgotten job would name its prompt and wait for ever."""
+    made: list[DeafQueue] = []
 
-    async def scenario(running: Bot) -> None:
+    def service(queue: JobQueue) -> DeafQueue:
+        made.append(DeafQueue(queue))
+        return made[0]
+
+    async with played(
+        Installation.of([image_model("flux")], [host("gpu-1", "comfy")]), service=service
+    ) as running:
         await say(running, "/pause")
         await say(running, "/image flux a secret", ADA)
         await asyncio.sleep(5)
@@ -83,15 +94,3 @@ def test_a_job_deleted_meanwhile_is_no_longer_shown() -> None:
         made[0].hear()
         await asyncio.sleep(5)
         assert not running.presenter.open_jobs_of(ADA)
-
-    made: list[DeafQueue] = []
-
-    def service(queue: JobQueue) -> DeafQueue:
-        made.append(DeafQueue(queue))
-        return made[0]
-
-    play(
-        scenario,
-        Installation.of([image_model("flux")], [host("gpu-1", "comfy")]),
-        service=service,
-    )

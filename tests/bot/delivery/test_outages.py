@@ -4,7 +4,6 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,7 +16,7 @@ from tests.fakes.strict_chats import StrictChat, StrictDiscord, StrictTelegram
 from tests.samples import examples
 from tests.simulation.bot_installation import Bot, bot, quiet
 from tests.simulation.installation import Installation, host, image_model, until
-from tests.simulation.loop import in_virtual_time, run
+from tests.simulation.loop import in_virtual_time
 
 MANY = PersonLimits(open_per_person=100, queued_per_person=100)
 CHATS = {"telegram": StrictTelegram, "discord": StrictDiscord}
@@ -29,14 +28,6 @@ def studio() -> Installation:
     server = installation.servers["comfy"]
     server.load_s, server.service_s = 1.0, 7.0
     return installation
-
-
-def in_bot(scenario: Any, chat: FakeChat) -> None:
-    async def play() -> None:
-        async with bot(studio(), chat, limits=MANY) as running:
-            await scenario(running)
-
-    run(play())
 
 
 def results(chat: FakeChat) -> list[float]:
@@ -69,46 +60,42 @@ def first_success(chat: FakeChat, after: float) -> float:
 
 @examples(8, quick=2)
 @given(st.sampled_from(sorted(CHATS)), st.integers(8, 30), st.floats(100, 1000), st.integers(0, 99))
-def test_what_an_outage_held_up_comes_within_ten_seconds_of_the_first_success(
+@in_virtual_time
+async def test_what_an_outage_held_up_comes_within_ten_seconds_of_the_first_success(
     kind: str, chats: int, away_s: float, seed: int
 ) -> None:
     """Ten results came 75 s after the return, each chat by a pause of its own."""
     chat: StrictChat = CHATS[kind](Random(seed))
     back: list[float] = []
     held_up: list[int] = []
-
-    async def scenario(running: Bot) -> None:
+    async with bot(studio(), chat, limits=MANY) as running:
         await finish_in_an_outage(running, chats, away_s)
         back.append(asyncio.get_running_loop().time())
         held_up.append(chats - len(await running.queue.jobs.open_jobs()))
         await quiet(running)
-
-    in_bot(scenario, chat)
     assert len(results(chat)) == chats
     if held_up[0]:
         assert sorted(results(chat))[held_up[0] - 1] - first_success(chat, back[0]) < 10.0
     assert chat.refused == 0
 
 
-def test_the_oldest_result_comes_first_after_an_outage() -> None:
+@in_virtual_time
+async def test_the_oldest_result_comes_first_after_an_outage() -> None:
     """Who waited longest would wait longer still."""
     chat = StrictTelegram(Random(1))
-
-    async def scenario(running: Bot) -> None:
+    async with bot(studio(), chat, limits=MANY) as running:
         await finish_in_an_outage(running, 20, 200.0)
         await quiet(running)
-
-    in_bot(scenario, chat)
     came = results(chat)[1:]  # whichever was tried first showed that the outage is over
     late = [sum(other > at + 0.4 for other in came[:place]) for place, at in enumerate(came)]
     assert max(late) <= 1, "in flight together at most"
 
 
-def test_an_answer_of_the_platform_ends_the_pauses() -> None:
+@in_virtual_time
+async def test_an_answer_of_the_platform_ends_the_pauses() -> None:
     """Telegram hands out messages again, but results wait for their own next try."""
     chat = FakeChat()
-
-    async def scenario(running: Bot) -> None:
+    async with bot(studio(), chat, limits=MANY) as running:
         await finish_in_an_outage(running, 10, 1000.0)
         await asyncio.sleep(1.0)
         assert results(chat) == []
@@ -116,14 +103,12 @@ def test_an_answer_of_the_platform_ends_the_pauses() -> None:
         await asyncio.sleep(5.0)
         assert len(results(chat)) == 10
 
-    in_bot(scenario, chat)
 
-
-def test_an_answer_to_a_call_does_not_wait_out_its_pause_either() -> None:
+@in_virtual_time
+async def test_an_answer_to_a_call_does_not_wait_out_its_pause_either() -> None:
     """A person who asked just before the return would wait half a minute."""
     chat = FakeChat()
-
-    async def scenario(running: Bot) -> None:
+    async with bot(studio(), chat, limits=MANY) as running:
         chat.fail_when = lambda _: ChatUnavailable("cannot be reached")
         await running.dispatcher.call(chat.call("/queue"))
         await asyncio.sleep(15.0)  # it is tried after 2, 6 and 14 s, and then after 30 s
@@ -134,15 +119,13 @@ def test_an_answer_to_a_call_does_not_wait_out_its_pause_either() -> None:
         await asyncio.sleep(1.0)
         assert len(chat.private) == 1
 
-    in_bot(scenario, chat)
-
 
 @pytest.mark.parametrize("error", [ChatUnavailable("502"), ChatGone("kicked")])
-def test_a_chat_that_alone_cannot_be_reached_is_not_hammered(error: Exception) -> None:
+@in_virtual_time
+async def test_a_chat_that_alone_cannot_be_reached_is_not_hammered(error: Exception) -> None:
     """Each success elsewhere would try it again, and the platform would ban us."""
     chat = FakeChat()
-
-    async def scenario(running: Bot) -> None:
+    async with bot(studio(), chat, limits=MANY) as running:
         await running.dispatcher.call(chat.call("/image flux cat", chat="broken"))
         await until(lambda: chat.messages)
         chat.fail_when = lambda name: error if name == "broken" else None  # type: ignore[assignment, return-value]
@@ -150,8 +133,6 @@ def test_a_chat_that_alone_cannot_be_reached_is_not_hammered(error: Exception) -
             call = chat.call("/queue", chat=f"{number % 20}", user=f"fake:{number}")
             await running.dispatcher.call(call)
             await asyncio.sleep(1.0)
-
-    in_bot(scenario, chat)
     assert len([name for _, name in chat.asked if name == "broken"]) < 25
 
 

@@ -14,9 +14,9 @@ from bot.delivery import presenter
 from bot.people.access import PersonLimits
 from queueing.core.jobs import JobState
 from tests.fakes.chat import LIMITS, FakeChat
-from tests.simulation.bot_installation import ADMIN, Bot, bot, quiet
+from tests.simulation.bot_installation import ADMIN, Bot, bot, quiet, settled
 from tests.simulation.installation import Installation, ended, host, image_model, until
-from tests.simulation.loop import in_virtual_time, run
+from tests.simulation.loop import Inside, in_virtual_time, run
 
 
 def installation(url: str = "sqlite://", *, service_s: float = 5.0, **fields: Any) -> Installation:
@@ -27,23 +27,16 @@ def installation(url: str = "sqlite://", *, service_s: float = 5.0, **fields: An
     return Installation.of(models, [host("gpu-1", "comfy")], url=url, **fields)
 
 
-def in_bot(scenario: Any, *, service_s: float = 5.0, **fields: Any) -> FakeChat:
-    async def play() -> FakeChat:
-        async with bot(installation(service_s=service_s), **fields) as running:
-            await scenario(running)
-            return running.chat
-
-    return run(play())
+def in_bot(*, service_s: float = 5.0, **fields: Any) -> Inside[Bot]:
+    return Inside(lambda: bot(installation(service_s=service_s), **fields))
 
 
-def test_one_message_lives_from_the_line_to_the_result() -> None:
+@in_bot()
+async def test_one_message_lives_from_the_line_to_the_result(running: Bot) -> None:
     """A person would get several messages, or none that becomes the image."""
-
-    async def scenario(running: Bot) -> None:
-        await running.dispatcher.call(running.chat.call("/image flux a cat"))
-        await quiet(running)
-
-    chat = in_bot(scenario)
+    await running.dispatcher.call(running.chat.call("/image flux a cat"))
+    await quiet(running)
+    chat = await settled(running)
     (message,) = chat.messages.values()
     assert "flux" in message.texts[0]
     assert any("loading" in text for text in message.texts)
@@ -52,27 +45,23 @@ def test_one_message_lives_from_the_line_to_the_result() -> None:
     assert message.contents[-1].buttons[0][0].command == "again"
 
 
-def test_a_job_that_starts_at_once_is_first_seen_at_work() -> None:
+@in_bot()
+async def test_a_job_that_starts_at_once_is_first_seen_at_work(running: Bot) -> None:
     """Each would cost a forecast and a message about a wait that no one could read in time."""
-
-    async def scenario(running: Bot) -> None:
-        for _ in range(2):  # the first loads the model
-            await running.dispatcher.call(running.chat.call("/image flux cat"))
-            await quiet(running)
-
-    *_, message = in_bot(scenario).messages.values()
+    for _ in range(2):  # the first loads the model
+        await running.dispatcher.call(running.chat.call("/image flux cat"))
+        await quiet(running)
+    *_, message = (await settled(running)).messages.values()
     assert "drawing" in message.texts[0], message.texts
 
 
-def test_positions_only_go_down() -> None:
+@in_bot()
+async def test_positions_only_go_down(running: Bot) -> None:
     """A person would see their place get worse without a reason."""
-
-    async def scenario(running: Bot) -> None:
-        for _ in range(5):
-            await running.dispatcher.call(running.chat.call("/image flux cat"))
-        await quiet(running)
-
-    chat = in_bot(scenario)
+    for _ in range(5):
+        await running.dispatcher.call(running.chat.call("/image flux cat"))
+    await quiet(running)
+    chat = await settled(running)
     assert len(chat.messages) == 5
     last = list(chat.messages.values())[-1]
     places = [int(text.split("#")[1].split()[0]) for text in last.texts if "in line" in text]
@@ -80,18 +69,16 @@ def test_positions_only_go_down() -> None:
     assert places == sorted(places, reverse=True)
 
 
-def test_a_redelivered_call_is_one_job_and_one_message() -> None:
+@in_bot()
+async def test_a_redelivered_call_is_one_job_and_one_message(running: Bot) -> None:
     """Telegram redelivers after a crash: people would pay twice for one wish."""
-
-    async def scenario(running: Bot) -> None:
-        call = running.chat.call("/image flux cat")
-        await running.dispatcher.call(call)
-        await running.dispatcher.call(call)
-        await quiet(running)
-        await running.dispatcher.call(call)
-        await asyncio.sleep(60)
-
-    assert len(in_bot(scenario).messages) == 1
+    call = running.chat.call("/image flux cat")
+    await running.dispatcher.call(call)
+    await running.dispatcher.call(call)
+    await quiet(running)
+    await running.dispatcher.call(call)
+    await asyncio.sleep(60)
+    assert len((await settled(running)).messages) == 1
 
 
 @pytest.mark.parametrize("state", ["waiting", "running", "done"])
@@ -139,91 +126,68 @@ async def test_a_long_line_of_an_earlier_run_is_taken_up_little_by_little(
 
 
 @pytest.mark.usefixtures("rare_ticks")  # hours or days pass
-def test_a_result_survives_a_chat_that_is_away_for_hours() -> None:
+@in_bot()
+async def test_a_result_survives_a_chat_that_is_away_for_hours(running: Bot) -> None:
     """Finished work would be lost, or drawn again, because a chat was down."""
-
-    async def scenario(running: Bot) -> None:
-        await running.dispatcher.call(running.chat.call("/image flux cat"))
-        await until(lambda: running.chat.messages)
-        running.chat.fail_when = lambda _: ChatUnavailable("502")
-        await asyncio.sleep(5 * 3600)
-        running.chat.fail_when = lambda _: None
-        await quiet(running)
-
-    (message,) = in_bot(scenario).messages.values()
+    await running.dispatcher.call(running.chat.call("/image flux cat"))
+    await until(lambda: running.chat.messages)
+    running.chat.fail_when = lambda _: ChatUnavailable("502")
+    await asyncio.sleep(5 * 3600)
+    running.chat.fail_when = lambda _: None
+    await quiet(running)
+    (message,) = (await settled(running)).messages.values()
     assert message.text.startswith("cat\nflux")
 
 
 @pytest.mark.usefixtures("rare_ticks")  # hours or days pass
-def test_a_chat_that_is_gone_is_given_up_after_a_day_with_its_result_kept() -> None:
+@in_bot()
+async def test_a_chat_that_is_gone_is_given_up_after_a_day_with_its_result_kept(
+    running: Bot,
+) -> None:
     """A kicked bot would try for ever, or throw the result away."""
-
-    async def scenario(running: Bot) -> None:
-        await running.dispatcher.call(running.chat.call("/image flux cat"))
-        await until(lambda: running.chat.messages)
-        running.chat.fail_when = lambda _: ChatGone("kicked")
-        (job,) = await running.queue.jobs.open_jobs()
-        await quiet(running)
-        assert asyncio.get_running_loop().time() > 24 * 3600
-        assert await running.queue.jobs.output(job) is not None
-
-    in_bot(scenario)
+    await running.dispatcher.call(running.chat.call("/image flux cat"))
+    await until(lambda: running.chat.messages)
+    running.chat.fail_when = lambda _: ChatGone("kicked")
+    (job,) = await running.queue.jobs.open_jobs()
+    await quiet(running)
+    assert asyncio.get_running_loop().time() > 24 * 3600
+    assert await running.queue.jobs.output(job) is not None
 
 
-def test_a_deleted_message_is_not_posted_again_until_the_end() -> None:
+@in_bot()
+async def test_a_deleted_message_is_not_posted_again_until_the_end(running: Bot) -> None:
     """A person who deletes the status would be answered with a new one each time."""
     request = MessageRef(platform="fake", chat="1", message="7")
-
-    async def scenario(running: Bot) -> None:
-        await running.dispatcher.call(running.chat.call("/image flux cat", request=request))
-        await until(lambda: running.chat.messages)
-        running.chat.messages.clear()
-        await quiet(running)
-
-    (message,) = in_bot(scenario).messages.values()
+    await running.dispatcher.call(running.chat.call("/image flux cat", request=request))
+    await until(lambda: running.chat.messages)
+    running.chat.messages.clear()
+    await quiet(running)
+    (message,) = (await settled(running)).messages.values()
     assert message.text.startswith("cat\nflux")
     assert message.reply_to == request
 
 
-def test_an_unknown_outcome_of_the_first_answer_still_ends_in_one_result() -> None:
+@in_bot()
+async def test_an_unknown_outcome_of_the_first_answer_still_ends_in_one_result(
+    running: Bot,
+) -> None:
     """A timeout after having acted would show the image twice."""
-
-    async def scenario(running: Bot) -> None:
-        running.chat.failures.append(ChatUnavailable("timeout", unclear=True))
-        await running.dispatcher.call(running.chat.call("/image flux cat"))
-        await quiet(running)
-
-    shown = [m for m in in_bot(scenario).messages.values() if m.contents[-1].files]
+    running.chat.failures.append(ChatUnavailable("timeout", unclear=True))
+    await running.dispatcher.call(running.chat.call("/image flux cat"))
+    await quiet(running)
+    shown = [m for m in (await settled(running)).messages.values() if m.contents[-1].files]
     assert len(shown) == 1
 
 
-def test_a_groups_minute_is_never_overspent() -> None:
-    """Twenty requests a minute is what a group takes; more is answered with a penalty."""
-
-    async def scenario(running: Bot) -> None:
-        for number in range(30):
-            call = running.chat.call("/image flux cat", chat="g1", user=f"fake:{number}")
-            await running.dispatcher.call(call)
-        await quiet(running)
-
-    chat = in_bot(scenario, limits=PersonLimits(open_per_person=50, queued_per_person=50))
-    times = sorted(at for message in chat.messages.values() for at in message.times)
-    assert len([m for m in chat.messages.values() if m.contents[-1].files]) == 30
-    for at in times:
-        assert len([t for t in times if at <= t < at + 60]) <= 20
-
-
-def test_a_crowded_group_reads_what_stays_true_and_no_pings() -> None:
+@in_bot(limits=PersonLimits(queued_per_person=50))
+async def test_a_crowded_group_reads_what_stays_true_and_no_pings(running: Bot) -> None:
     """Exact places would be old for a minute, and pings would use up the requests of results."""
-
-    async def scenario(running: Bot) -> None:
-        for number in range(40):
-            call = running.chat.call("/image flux cat", chat="g1", user=f"fake:{number}")
-            await running.dispatcher.call(call)
-            await asyncio.sleep(2.0)
-        await quiet(running)
-
-    chat = in_bot(scenario, limits=PersonLimits(queued_per_person=50))
+    for number in range(40):
+        call = running.chat.call("/image flux cat", chat="g1", user=f"fake:{number}")
+        await running.dispatcher.call(call)
+        await asyncio.sleep(2.0)
+    await quiet(running)
+    chat = await settled(running)
     assert len([m for m in chat.messages.values() if m.contents[-1].files]) == 40
     later = [m.texts[0] for m in list(chat.messages.values())[4:]]
     assert [text for text in later if " ahead · " in text]
@@ -231,17 +195,15 @@ def test_a_crowded_group_reads_what_stays_true_and_no_pings() -> None:
     assert len([m for m in chat.messages.values() if m.text.startswith("Ready")]) < 5
 
 
-def test_after_a_long_wait_a_ping_follows_once() -> None:
+@in_bot()
+async def test_after_a_long_wait_a_ping_follows_once(running: Bot) -> None:
     """People get no notification of an edit: who waited long would never look."""
-
-    async def scenario(running: Bot) -> None:
-        for number in range(20):
-            call = running.chat.call("/image flux cat", user=f"fake:{number}", chat=str(number))
-            await running.dispatcher.call(call)
-        await quiet(running)
-        await asyncio.sleep(10)
-
-    chat = in_bot(scenario)
+    for number in range(20):
+        call = running.chat.call("/image flux cat", user=f"fake:{number}", chat=str(number))
+        await running.dispatcher.call(call)
+    await quiet(running)
+    await asyncio.sleep(10)
+    chat = await settled(running)
     pings = [m for m in chat.messages.values() if m.text.startswith("Ready")]
     assert 5 < len(pings) < 20
     assert all(ping.contents[0].mention and ping.reply_to for ping in pings)
@@ -253,16 +215,14 @@ def test_after_a_long_wait_a_ping_follows_once() -> None:
         )
 
 
-def test_one_ping_announces_all_pictures_a_person_asked_for_together() -> None:
+@in_bot(limits=PersonLimits(open_per_person=20, queued_per_person=20))
+async def test_one_ping_announces_all_pictures_a_person_asked_for_together(running: Bot) -> None:
     """A person would be notified at each picture of a batch."""
-
-    async def scenario(running: Bot) -> None:
-        for _ in range(16):
-            await running.dispatcher.call(running.chat.call("/image flux cat"))
-        await quiet(running)
-        await asyncio.sleep(60)
-
-    chat = in_bot(scenario, limits=PersonLimits(open_per_person=20, queued_per_person=20))
+    for _ in range(16):
+        await running.dispatcher.call(running.chat.call("/image flux cat"))
+    await quiet(running)
+    await asyncio.sleep(60)
+    chat = await settled(running)
     *results, ping = chat.messages.values()
     assert ping.text == "7 of your jobs are done ↑"
     assert ping.reply_to is not None
@@ -271,11 +231,11 @@ def test_one_ping_announces_all_pictures_a_person_asked_for_together() -> None:
     assert len(results) == 16
 
 
-def test_an_old_message_ends_as_a_fresh_one_where_edits_are_refused() -> None:
+@in_virtual_time
+async def test_an_old_message_ends_as_a_fresh_one_where_edits_are_refused() -> None:
     """Discord stops edits of messages over an hour old: the result would never come."""
     chat = FakeChat(limits=replace(LIMITS, free_edit_s=3300.0))
-
-    async def scenario(running: Bot) -> None:
+    async with bot(installation(), chat) as running:
         await running.dispatcher.call(chat.call("/image flux cat"))
         await until(lambda: chat.messages)
         chat.fail_when = lambda _: ChatUnavailable("away")
@@ -283,71 +243,64 @@ def test_an_old_message_ends_as_a_fresh_one_where_edits_are_refused() -> None:
         chat.fail_when = lambda _: None
         chat.failures.append(SlowDown(900.0, old_message=True))
         await quiet(running)
-
-    in_bot(scenario, chat=chat)
     assert [len(message.contents[-1].files) for message in chat.messages.values()] == [0, 1]
 
 
-def test_a_passing_state_that_is_held_back_does_not_hold_back_the_end() -> None:
+@in_virtual_time
+async def test_a_passing_state_that_is_held_back_does_not_hold_back_the_end() -> None:
     """A result would come minutes late because an hour-old message could not show a step."""
     chat = FakeChat(limits=replace(LIMITS, edit_every_s=1.0))
 
     def old(content: Content) -> ChatError | None:
         return None if content.files else SlowDown(900.0, old_message=True)
 
-    async def scenario(running: Bot) -> None:
+    async with bot(installation(), chat) as running:
         await running.dispatcher.call(chat.call("/image flux cat"))
         await until(lambda: chat.messages)
         chat.refuse = old
         before = running.clock.now()
         await quiet(running)
         assert running.clock.now() - before < 60
-
-    in_bot(scenario, chat=chat)
     assert [len(message.contents[-1].files) for message in chat.messages.values()] == [1]
 
 
-def test_refusals_are_private_and_make_no_job() -> None:
+@in_bot()
+async def test_refusals_are_private_and_make_no_job(running: Bot) -> None:
     """A typo would be shown to the whole group, or stored."""
-
-    async def scenario(running: Bot) -> None:
-        chat = running.chat
-        for text in (
-            "/image flux",
-            "/image flux cat --size huge",
-            "/paint cat",
-            "/preload flux",
-            "/cancel 7",
-            "/cancel",
-            "/ask hello",
-            "/image flux " + "x" * 100_000,
-        ):
-            await running.dispatcher.call(chat.call(text))
-        await asyncio.sleep(30)
-        assert await running.queue.jobs.open_jobs() == []
-
-    chat = in_bot(scenario)
+    chat = running.chat
+    for text in (
+        "/image flux",
+        "/image flux cat --size huge",
+        "/paint cat",
+        "/preload flux",
+        "/cancel 7",
+        "/cancel",
+        "/ask hello",
+        "/image flux " + "x" * 100_000,
+    ):
+        await running.dispatcher.call(chat.call(text))
+    await asyncio.sleep(30)
+    assert await running.queue.jobs.open_jobs() == []
+    chat = await settled(running)
     assert chat.messages == {}
-    answers = [text for _, text in chat.private]
+    answers = chat.answers
     assert len(answers) == 8
     assert "Did you mean /image?" in answers[2]
     assert "admins" in answers[3]
     assert "4000" in answers[7]
 
 
-def test_queue_and_models_tell_what_is_true() -> None:
+@in_bot()
+async def test_queue_and_models_tell_what_is_true(running: Bot) -> None:
     """People would plan by wrong numbers."""
-
-    async def scenario(running: Bot) -> None:
-        for _ in range(3):
-            await running.dispatcher.call(running.chat.call("/image flux cat"))
-        await asyncio.sleep(12)
-        await running.dispatcher.call(running.chat.call("/queue"))
-        await running.dispatcher.call(running.chat.call("/models"))
-        await running.dispatcher.call(running.chat.call("/help"))
-        await until(lambda: len(running.chat.private) == 3)
-
-    queue, models, help_text = (text for _, text in in_bot(scenario).private)
+    for _ in range(3):
+        await running.dispatcher.call(running.chat.call("/image flux cat"))
+    await asyncio.sleep(12)
+    await running.dispatcher.call(running.chat.call("/queue"))
+    await running.dispatcher.call(running.chat.call("/models"))
+    await running.dispatcher.call(running.chat.call("/help"))
+    await until(lambda: len(running.chat.private) == 3)
+    queue, models, help_text = (await settled(running)).answers
     assert "1 · 🎨 drawing with flux" in queue
     assert "#1 in line" in queue
     assert "flux: 2 waiting, 1 running" in queue
@@ -358,17 +311,15 @@ def test_queue_and_models_tell_what_is_true() -> None:
     assert len(help_text.splitlines()) < 32
 
 
-def test_admins_find_their_commands_and_nobody_else_does() -> None:
+@in_bot()
+async def test_admins_find_their_commands_and_nobody_else_does(running: Bot) -> None:
     """An admin would have to read the documents, or people would see what is not for them."""
-
-    async def scenario(running: Bot) -> None:
-        for user in (ADMIN, "fake:1"):
-            await running.dispatcher.call(running.chat.call("/help", user=user))
-            await running.dispatcher.call(running.chat.call("/help admin", user=user))
-            await running.dispatcher.call(running.chat.call("/help preload", user=user))
-            await asyncio.sleep(30)
-
-    told = [text for _, text in in_bot(scenario).private]
+    for user in (ADMIN, "fake:1"):
+        await running.dispatcher.call(running.chat.call("/help", user=user))
+        await running.dispatcher.call(running.chat.call("/help admin", user=user))
+        await running.dispatcher.call(running.chat.call("/help preload", user=user))
+        await asyncio.sleep(30)
+    told = (await settled(running)).answers
     assert "/preload /unload" in told[0]
     assert "/preload <model> [host] · Load a model now" in told[1]
     assert "the host" in told[2]
@@ -377,18 +328,16 @@ def test_admins_find_their_commands_and_nobody_else_does() -> None:
     assert told[5].startswith("There's no command /preload")
 
 
-def test_a_long_wait_is_said_at_once_with_what_is_free() -> None:
+@in_bot(service_s=25.0)
+async def test_a_long_wait_is_said_at_once_with_what_is_free(running: Bot) -> None:
     """People would wait half an hour beside an idle model."""
-
-    async def scenario(running: Bot) -> None:
-        await running.dispatcher.call(running.chat.call("/image sdxl a cat"))
-        await quiet(running)
-        for number in range(24):
-            call = running.chat.call("/image flux cat", user=f"fake:{number}", chat=f"{number}")
-            await running.dispatcher.call(call)
-        await quiet(running)
-
-    chat = in_bot(scenario, service_s=25.0)
+    await running.dispatcher.call(running.chat.call("/image sdxl a cat"))
+    await quiet(running)
+    for number in range(24):
+        call = running.chat.call("/image flux cat", user=f"fake:{number}", chat=f"{number}")
+        await running.dispatcher.call(call)
+    await quiet(running)
+    chat = await settled(running)
     told = [message.texts for message in chat.messages.values()]
     busy = [texts for texts in told if texts[0].startswith("Busy: about 1")]
     assert 0 < len(busy) < 24
@@ -396,16 +345,14 @@ def test_a_long_wait_is_said_at_once_with_what_is_free() -> None:
     assert not any(text.startswith("Busy") for texts in told for text in texts[1:])
 
 
-def test_a_long_wait_is_said_with_everything_busy() -> None:
+@in_bot(service_s=25.0)
+async def test_a_long_wait_is_said_with_everything_busy(running: Bot) -> None:
     """People would look for another model, and find that it takes as long."""
-
-    async def scenario(running: Bot) -> None:
-        for number in range(30):
-            call = running.chat.call("/image flux cat", user=f"fake:{number}", chat=f"{number}")
-            await running.dispatcher.call(call)
-        await quiet(running)
-
-    told = [message.texts for message in in_bot(scenario, service_s=25.0).messages.values()]
+    for number in range(30):
+        call = running.chat.call("/image flux cat", user=f"fake:{number}", chat=f"{number}")
+        await running.dispatcher.call(call)
+    await quiet(running)
+    told = [message.texts for message in (await settled(running)).messages.values()]
     busy = [texts for texts in told if texts[0].startswith("Everything is busy right now: about 1")]
     assert 0 < len(busy) < 14
     assert not any(text.startswith("Everything") for texts in told for text in texts[1:])

@@ -7,7 +7,7 @@ import pytest
 
 from bot.core.errors import ChatError, ChatUnavailable, SlowDown
 from tests.fakes.chat import FakeChat
-from tests.simulation.bot_installation import ADMIN, Bot, bot, play
+from tests.simulation.bot_installation import ADMIN, bot, played
 from tests.simulation.installation import Installation, host, image_model, until
 from tests.simulation.loop import in_virtual_time
 
@@ -24,26 +24,28 @@ def installation() -> Installation:
 
 
 @pytest.mark.parametrize("failures", FAILING.values(), ids=list(FAILING))
-def test_an_answer_survives_whatever_passes_within_a_minute(failures: Sequence[ChatError]) -> None:
+@in_virtual_time
+async def test_an_answer_survives_whatever_passes_within_a_minute(
+    failures: Sequence[ChatError],
+) -> None:
     """A person who is refused, or asks for the line, would never hear a word."""
     chat = FakeChat()
-
-    async def scenario(running: Bot) -> None:
+    async with played(installation(), chat) as running:
         chat.failures.extend(failures)
         await running.dispatcher.call(chat.call("/queue"))
         await running.dispatcher.call(chat.call("/nonsense", user="fake:2"))
         await until(lambda: len(chat.private) == 2, within_s=60)
 
-    play(scenario, installation(), chat)
-
 
 @pytest.mark.parametrize("failures", FAILING.values(), ids=list(FAILING))
 @pytest.mark.parametrize("half", [1, 2])
-def test_both_halves_of_an_admins_command_survive(failures: Sequence[ChatError], half: int) -> None:
+@in_virtual_time
+async def test_both_halves_of_an_admins_command_survive(
+    failures: Sequence[ChatError], half: int
+) -> None:
     """The words "Unloading sdxl …" would stand there for ever and the admin act on it."""
     chat = FakeChat()
-
-    async def scenario(running: Bot) -> None:
+    async with played(installation(), chat) as running:
         if half == 1:
             chat.failures.extend(failures)
         await running.dispatcher.call(chat.call("/preload sdxl", user=ADMIN))
@@ -51,8 +53,6 @@ def test_both_halves_of_an_admins_command_survive(failures: Sequence[ChatError],
             await until(lambda: chat.messages)
             chat.failures.extend(failures)
         await until(lambda: any("is loaded" in m.text for m in chat.messages.values()), within_s=90)
-
-    play(scenario, installation(), chat)
 
 
 @in_virtual_time

@@ -15,7 +15,7 @@ from queueing.core.errors import StoreError
 from queueing.core.jobs import Job, JobState, stand_in
 from queueing.core.status import Standing
 from tests.fakes.chat import FakeChat
-from tests.simulation.bot_installation import Bot, play
+from tests.simulation.bot_installation import played
 from tests.simulation.installation import Installation, host, image_model
 from tests.simulation.loop import in_virtual_time, run
 
@@ -153,11 +153,16 @@ async def test_a_turn_that_was_free_was_not_waited_for() -> None:
     assert await second
 
 
-def test_a_look_that_finds_nothing_new_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+@in_virtual_time
+async def test_a_look_that_finds_nothing_new_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hundreds of messages would be drawn every other second to find out that they are right."""
     drawn: list[int] = []
 
-    async def scenario(running: Bot) -> None:
+    installation = Installation.of(
+        [image_model("flux", "stuck", service_s=3000.0)], [host("gpu", "stuck")]
+    )
+    installation.servers["stuck"].service_s = 3000.0
+    async with played(installation) as running:
         editor = running.presenter._editor
         made = editor._draw
 
@@ -171,10 +176,4 @@ def test_a_look_that_finds_nothing_new_draws_nothing(monkeypatch: pytest.MonkeyP
         await asyncio.sleep(20)
         del drawn[:]
         await asyncio.sleep(200)
-
-    installation = Installation.of(
-        [image_model("flux", "stuck", service_s=3000.0)], [host("gpu", "stuck")]
-    )
-    installation.servers["stuck"].service_s = 3000.0
-    play(scenario, installation)
     assert len(drawn) < 30

@@ -1,6 +1,7 @@
 """The state of a queue, and what became of its promises and loads, in virtual time."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
@@ -43,6 +44,16 @@ def new_meters() -> tuple[Meters, Callable[[], Scraped]]:
     return meters, lambda: Scraped(generate_latest(cast("Any", instruments.now())).decode())
 
 
+@asynccontextmanager
+async def metered(
+    installation: Installation,
+) -> AsyncIterator[tuple[JobQueue, Callable[[], Scraped]]]:
+    """Run the queue, and return it with what its meters show."""
+    meters, read = new_meters()
+    async with installation.queue() as queue, meters.on_queue(queue, installation.clock):
+        yield queue, read
+
+
 async def asked(queue: JobQueue, installation: Installation, model: str, **fields: str) -> Job:
     new = installation.new(model, "a cat", **fields)
     return await queue.submitter.submit(new, limits=NO_LIMITS)
@@ -52,11 +63,7 @@ async def asked(queue: JobQueue, installation: Installation, model: str, **field
 async def test_a_server_that_goes_away_is_shown() -> None:
     """No alarm would go off."""
     installation = one_gpu()
-    meters, read = new_meters()
-    async with (
-        installation.queue() as queue,
-        meters.on_queue(queue, installation.clock),
-    ):
+    async with metered(installation) as (_, read):
         await until(lambda: read().of("usher_backend_up", backend="comfy") == 1)
         installation.servers["comfy"].die(-1)
         await until(lambda: read().of("usher_backend_up", backend="comfy") == 0)
@@ -72,11 +79,7 @@ async def test_a_machine_that_sleeps_is_told_from_one_that_is_away() -> None:
     )
     for server in installation.servers.values():
         server.up = False
-    meters, read = new_meters()
-    async with (
-        installation.queue() as queue,
-        meters.on_queue(queue, installation.clock),
-    ):
+    async with metered(installation) as (queue, read):
         await until(lambda: read().of("usher_host_state", host="cellar", state="asleep") == 1)
         assert read().of("usher_host_state", host="gpu", state="open") == 1
         assert read().of("usher_host_state", host="cellar") == 1
@@ -93,11 +96,7 @@ async def test_memory_taken_by_others_is_shown() -> None:
     """An operator would not see why nothing fits any more."""
     installation = one_gpu()
     installation.memory = FakeProbe(installation.gpus)
-    meters, read = new_meters()
-    async with (
-        installation.queue() as queue,
-        meters.on_queue(queue, installation.clock),
-    ):
+    async with metered(installation) as (_, read):
         before = read().of("usher_host_memory_bytes", kind="free")
         installation.gpus["gpu"].other_mb = 6000
         await until(lambda: read().of("usher_host_memory_bytes", kind="foreign") > 0)
@@ -110,11 +109,7 @@ async def test_memory_taken_by_others_is_shown() -> None:
 async def test_lanes_are_told_apart() -> None:
     """The line of those who wait longest would hide in the sum."""
     installation = one_gpu()
-    meters, read = new_meters()
-    async with (
-        installation.queue() as queue,
-        meters.on_queue(queue, installation.clock),
-    ):
+    async with metered(installation) as (queue, read):
         await queue.admin.pause()
         for lane in ("vip", "relaxed", "relaxed"):
             await asked(queue, installation, "flux", lane=lane)
@@ -128,11 +123,7 @@ async def test_loads_that_fail_are_counted_and_their_jobs_as_failed() -> None:
     """A model that crashes its server would look like one that no one asks for."""
     installation = one_gpu()
     installation.servers["comfy"].load_fates = lambda: Unavailable("it crashed")
-    meters, read = new_meters()
-    async with (
-        installation.queue() as queue,
-        meters.on_queue(queue, installation.clock),
-    ):
+    async with metered(installation) as (queue, read):
         job = await asked(queue, installation, "flux")
         await ended(queue, job)
     assert read().of("usher_model_load_failures_total", model_name="flux", host="gpu") == 3
@@ -147,11 +138,7 @@ async def test_attempts_are_counted_by_their_end() -> None:
     installation = one_gpu()
     fates = [Fate(error=OutOfMemory("full"))]
     installation.servers["comfy"].fates = lambda _work: fates.pop() if fates else Fate()
-    meters, read = new_meters()
-    async with (
-        installation.queue() as queue,
-        meters.on_queue(queue, installation.clock),
-    ):
+    async with metered(installation) as (queue, read):
         job = await asked(queue, installation, "flux")
         await ended(queue, job)
         other = await asked(queue, installation, "sdxl")
@@ -169,11 +156,7 @@ async def test_attempts_are_counted_by_their_end() -> None:
 async def test_promises_are_compared_with_what_happened() -> None:
     """No one would notice that the moments told are wrong."""
     installation = one_gpu()
-    meters, read = new_meters()
-    async with (
-        installation.queue() as queue,
-        meters.on_queue(queue, installation.clock),
-    ):
+    async with metered(installation) as (queue, read):
         queue.promises.follow()
         for took_s in (5.0, 100.0):
             fate = Fate(service_s=took_s)

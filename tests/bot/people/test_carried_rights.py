@@ -8,39 +8,39 @@ from bot.core.errors import ChatUnavailable
 from bot.people.people import FRESH_S, LASTS_S
 from bot.requests.rules import Rule
 from queueing.core.concurrency import TaskGroup
-from tests.bot.results import ask, in_bot
+from tests.bot.results import ask, bot_with, in_bot
 from tests.fakes.chat import LIMITS, FakeChat
 from tests.simulation.bot_installation import Bot
+from tests.simulation.loop import in_virtual_time
 
 ROLE, OTHER = "fake-role:1", "fake-role:2"
 RULES = (Rule(who=frozenset({ROLE, OTHER}), spoiler=True), Rule())
 ADA = "fake:1"
 
 
-def test_keys_carry_what_each_group_reported_last() -> None:
+@in_bot(rules=RULES)
+async def test_keys_carry_what_each_group_reported_last(running: Bot) -> None:
     """A person would keep a role in their programs, or lose one because another group has none."""
 
-    async def scenario(running: Bot) -> None:
-        async def carried(later_s: float = 0.0) -> frozenset[str]:
-            return await running.carried.of(ADA, running.clock.now() + later_s)
+    async def carried(later_s: float = 0.0) -> frozenset[str]:
+        return await running.carried.of(ADA, running.clock.now() + later_s)
 
-        await ask(running, "/help", ADA, chat="g1", rights=frozenset({ROLE, "fake-role:9"}))
-        await ask(running, "/help", ADA, chat="g2", rights=frozenset({OTHER}))
-        await ask(running, "/help", ADA, chat="1")
-        assert await carried() == {ROLE, OTHER}
-        await ask(running, "/help", ADA, chat="g1")
-        assert await carried() == {OTHER}
-        assert await carried(LASTS_S) == frozenset()
-        assert await running.carried.of("fake:2", running.clock.now()) == frozenset()
-        await ask(running, "/forget me --sure", ADA, chat="1")
-        assert await carried() == frozenset()
-        await ask(running, "/help", ADA, chat="g2", rights=frozenset({OTHER}))
-        assert await carried() == {OTHER}
-
-    in_bot(scenario, rules=RULES)
+    await ask(running, "/help", ADA, chat="g1", rights=frozenset({ROLE, "fake-role:9"}))
+    await ask(running, "/help", ADA, chat="g2", rights=frozenset({OTHER}))
+    await ask(running, "/help", ADA, chat="1")
+    assert await carried() == {ROLE, OTHER}
+    await ask(running, "/help", ADA, chat="g1")
+    assert await carried() == {OTHER}
+    assert await carried(LASTS_S) == frozenset()
+    assert await running.carried.of("fake:2", running.clock.now()) == frozenset()
+    await ask(running, "/forget me --sure", ADA, chat="1")
+    assert await carried() == frozenset()
+    await ask(running, "/help", ADA, chat="g2", rights=frozenset({OTHER}))
+    assert await carried() == {OTHER}
 
 
-def test_keys_in_use_lose_a_role_soon_after_their_person_does() -> None:
+@in_virtual_time
+async def test_keys_in_use_lose_a_role_soon_after_their_person_does() -> None:
     """A patron who left would use the patrons' models through their programs for a month."""
     held, asked = {"g1": frozenset({ROLE, "fake-role:9"}), "g2": frozenset({OTHER})}, list[str]()
 
@@ -51,7 +51,9 @@ def test_keys_in_use_lose_a_role_soon_after_their_person_does() -> None:
             raise ChatUnavailable("an outage")
         return held[place]
 
-    async def scenario(running: Bot) -> None:
+    chat = FakeChat(limits=replace(LIMITS, rights_in=rights_in))
+    async with bot_with(rules=RULES, chat=chat) as running:
+
         async def carried() -> frozenset[str]:
             return await running.carried.of(ADA, running.clock.now())
 
@@ -80,6 +82,3 @@ def test_keys_in_use_lose_a_role_soon_after_their_person_does() -> None:
             await ask(running, "/help", ADA, chat="g1", rights=frozenset({ROLE}))
             assert await carried() == {ROLE, OTHER}
             renewing.cancel()
-
-    chat = FakeChat(limits=replace(LIMITS, rights_in=rights_in))
-    in_bot(scenario, rules=RULES, chat=chat)

@@ -1,8 +1,6 @@
 """Strangers' images are checked before they are decoded; results are made to fit."""
 
 import io
-import struct
-import zlib
 from contextlib import suppress
 
 import pytest
@@ -14,25 +12,13 @@ from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.requests.files.images import bare, checked, dimensions, fitted
 from queueing.core.requests import File
 from tests.backends.media.planted import PLANTED, SECRET, exif, frames, words_of
+from tests.bot.api.calls.test_hostile_images import png
 
 
 def encoded(form: str, size: tuple[int, int] = (32, 24), mode: str = "RGB") -> bytes:
     out = io.BytesIO()
     Image.effect_noise(size, 90).convert(mode).save(out, form)
     return out.getvalue()
-
-
-def bomb() -> bytes:
-    """Return a small PNG that claims 60000 x 60000 pixels."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        body = kind + data
-        return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
-
-    header = struct.pack(">IIBBBBB", 60_000, 60_000, 8, 2, 0, 0, 0)
-    rows = zlib.compress(bytes(1000))
-    head = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header)
-    return head + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
 
 
 async def test_an_image_is_taken_under_our_own_name() -> None:
@@ -91,7 +77,7 @@ async def test_what_is_no_image_is_refused() -> None:
 async def test_a_pixel_bomb_is_refused_before_it_is_decoded() -> None:
     """A few bytes would take ten gigabytes of memory."""
     with pytest.raises(Declined) as declined:
-        await checked(bomb())
+        await checked(png(60_000, 60_000))
     assert declined.value.refusal == Refusal(RefusalKind.TOO_MANY_PIXELS, limit=40)
 
 

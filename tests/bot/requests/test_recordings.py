@@ -24,11 +24,10 @@ from queueing.core.requests import Capability, Chat, File, Output, SpeechToText,
 from queueing.core.specs import ModelSpec
 from tests.bot.results import attachment
 from tests.fakes.chat import FakeChat
-from tests.fakes.far_queue import FarQueue
 from tests.fakes.servers.backend import Fate
-from tests.simulation.bot_installation import ADMIN, Bot, bot
+from tests.simulation.bot_installation import ADMIN, Bot, bot, settled
 from tests.simulation.installation import Installation, host, image_model, until
-from tests.simulation.loop import in_virtual_time, run
+from tests.simulation.loop import Inside, in_virtual_time, run
 
 SAID = "why is the sky blue"
 ANSWER = f"result of {SAID}"
@@ -81,6 +80,10 @@ async def quiet(running: Bot) -> None:
             await asyncio.sleep(0.2)
 
 
+def in_house(*models: ModelSpec, **fields: Any) -> Inside[Bot]:
+    return Inside(lambda: bot(house(models=models) if models else house(), **fields))
+
+
 def played(
     scenario: Callable[[Bot], Any], installation: Installation | None = None, **fields: Any
 ) -> FakeChat:
@@ -102,11 +105,11 @@ async def question(running: Bot) -> Job:
     return job
 
 
-def test_a_voice_message_is_answered_in_one_message_that_quotes_it() -> None:
+@in_virtual_time
+async def test_a_voice_message_is_answered_in_one_message_that_quotes_it() -> None:
     """A person would see three messages for one question, or never what was understood."""
     gpu = house()
-
-    async def scenario(running: Bot) -> None:
+    async with bot(gpu) as running:
         await says(running)
         await quiet(running)
         job = await question(running)
@@ -114,8 +117,7 @@ def test_a_voice_message_is_answered_in_one_message_that_quotes_it() -> None:
         (turn,) = job.request.messages
         assert (turn.text, turn.heard, turn.sounds) == (SAID, SAID, (0,))
         assert (job.owner, job.model, job.state) == ("fake:1", "qwen", JobState.COMPLETED)
-
-    (message,) = played(scenario, gpu).messages.values()
+    (message,) = running.chat.messages.values()
     first = "🎤 Transcribing what you said; then qwen answers."
     assert all(text.startswith(first) for text in message.texts[:2])
     assert any("whisper" in text for text in message.texts)
@@ -125,66 +127,59 @@ def test_a_voice_message_is_answered_in_one_message_that_quotes_it() -> None:
     assert not asked_of(gpu, "mouth")
 
 
-def test_the_message_shows_the_place_in_the_line_of_each_step() -> None:
+@in_virtual_time
+async def test_the_message_shows_the_place_in_the_line_of_each_step() -> None:
     """A person would wait for a model without knowing for which, or how long."""
     gpu = house()
-
-    async def scenario(running: Bot) -> None:
+    async with bot(gpu, limits=PersonLimits()) as running:
         await says(running, voice("first"), user="fake:2", chat="2")
         for number in range(3):
             await says(running, voice(f"say {number}"), chat="1")
         await quiet(running)
-
-    texts = [m.texts for m in played(scenario, gpu, limits=PersonLimits()).messages.values()]
+    texts = [m.texts for m in running.chat.messages.values()]
     first = "🎤 Transcribing what you said; then qwen answers.\n"
     assert any(text.startswith(f"{first}⏳ whisper · #") for text in texts[-1])
     assert any(text.startswith(("⏳ qwen · #", "✍️ qwen")) for text in texts[-1])
     assert not [text for some in texts for text in some if "01:00" in text]
 
 
-def test_typed_words_come_before_what_was_said() -> None:
+@in_virtual_time
+async def test_typed_words_come_before_what_was_said() -> None:
     """The words under a recording would be lost, or answered without it."""
     gpu = house()
-
-    async def scenario(running: Bot) -> None:
+    async with bot(gpu) as running:
         await says(running, voice("the lecture"), voice("its end"), words="sum this up")
         await quiet(running)
-
-    played(scenario, gpu)
     assert asked_of(gpu, "studio") == ["sum this up\n\nthe lecture\n\nits end"]
 
 
-def test_nothing_is_accepted_where_no_model_listens() -> None:
+@in_house(QWEN)
+async def test_nothing_is_accepted_where_no_model_listens(running: Bot) -> None:
     """A recording would wait for a model that does not exist."""
-
-    async def scenario(running: Bot) -> None:
-        await says(running)
-        assert not await running.queue.deliveries.unacknowledged()
-
-    chat = played(scenario, house(models=(QWEN,)))
+    await says(running)
+    assert not await running.queue.deliveries.unacknowledged()
+    chat = await settled(running)
     ((_, told),) = chat.private
     assert told.startswith("No model here can transcribe speech")
     assert not chat.messages
 
 
-def test_a_recording_counts_once() -> None:
+@in_house(limits=PersonLimits(per_hour=2))
+async def test_a_recording_counts_once(running: Bot) -> None:
     """One voice message would use up three of a person's jobs."""
-
-    async def scenario(running: Bot) -> None:
-        await running.people.change("fake:1", aloud=1)
-        await says(running)
-        for _ in range(40):
-            mine = await running.queue.jobs.open_jobs("fake:1")
-            assert [job.id for job in mine] in ([1], [])
-            await asyncio.sleep(0.3)
-        await quiet(running)
-        assert [job.id for job in await running.queue.jobs.history("fake:1", limit=9)] == [1]
-        await says(running)
-        await says(running)
-        await asyncio.sleep(1)
-        assert len(running.chat.private) == 1
-
-    chat = played(scenario, limits=PersonLimits(per_hour=2))
+    await running.people.change("fake:1", aloud=1)
+    await says(running)
+    for _ in range(40):
+        mine = await running.queue.jobs.open_jobs("fake:1")
+        assert [job.id for job in mine] in ([1], [])
+        await asyncio.sleep(0.3)
+    await quiet(running)
+    assert [job.id for job in await running.queue.jobs.history("fake:1", limit=9)] == [1]
+    await says(running)
+    await says(running)
+    await asyncio.sleep(1)
+    assert len(running.chat.private) == 1
+    chat = await settled(running)
     assert "2" in chat.private[0][1]
 
 
@@ -193,24 +188,22 @@ def test_a_recording_counts_once() -> None:
     [1.0, 3.6, *(pytest.param(each, marks=pytest.mark.thorough) for each in (0.0, 2.5, 5.0))],
 )
 @pytest.mark.parametrize("how", ["/cancel 1", "/forget me --sure"])
-def test_an_end_ends_every_step(after_s: float, how: str) -> None:
+@in_house()
+async def test_an_end_ends_every_step(running: Bot, after_s: float, how: str) -> None:
     """A model would go on with a recording that its person took back, or keep it for ever."""
-
-    async def scenario(running: Bot) -> None:
-        await says(running)
-        await asyncio.sleep(after_s)
-        await running.dispatcher.call(running.chat.call(how))
-        await asyncio.sleep(20)
-        assert not await running.queue.jobs.open_jobs()
-        assert not await running.queue.deliveries.unacknowledged()
-        left = [await running.queue.jobs.get(number) for number in range(1, 4)]
-        if how == "/forget me --sure":
-            assert left == [None, None, None]
-        else:
-            assert left[0] is not None
-            assert left[0].state is JobState.CANCELLED
-
-    (message, *_) = played(scenario).messages.values()
+    await says(running)
+    await asyncio.sleep(after_s)
+    await running.dispatcher.call(running.chat.call(how))
+    await asyncio.sleep(20)
+    assert not await running.queue.jobs.open_jobs()
+    assert not await running.queue.deliveries.unacknowledged()
+    left = [await running.queue.jobs.get(number) for number in range(1, 4)]
+    if how == "/forget me --sure":
+        assert left == [None, None, None]
+    else:
+        assert left[0] is not None
+        assert left[0].state is JobState.CANCELLED
+    (message, *_) = (await settled(running)).messages.values()
     assert "Transcribing" not in message.text
 
 
@@ -241,26 +234,24 @@ def test_a_recording_that_cannot_be_written_down_is_said_in_a_sentence() -> None
         ("a dirty word", ProblemKind.UNWANTED),
     ],
 )
-def test_what_cannot_be_asked_is_not_asked(said: str, what: ProblemKind) -> None:
+@in_virtual_time
+async def test_what_cannot_be_asked_is_not_asked(said: str, what: ProblemKind) -> None:
     """A model would answer silence, or a recording would say what may not be typed."""
     gpu = house()
     settings = ChatSettingsTable(by_key={"*": ChatSettings(words=("dirty",))})
-
-    async def scenario(running: Bot) -> None:
+    async with bot(gpu, live=LiveSettings(chat_settings=settings)) as running:
         await says(running, voice(said))
         await quiet(running)
         job = await question(running)
         assert Problem.read(job.error or "").what is what
-
-    played(scenario, gpu, live=LiveSettings(chat_settings=settings))
     assert not asked_of(gpu, "studio")
 
 
-def test_the_answer_is_read_aloud_for_those_who_want_it() -> None:
+@in_virtual_time
+async def test_the_answer_is_read_aloud_for_those_who_want_it() -> None:
     """`/settings --voice on` would do nothing, or hold back the text until the voice is there."""
     gpu = house()
-
-    async def scenario(running: Bot) -> None:
+    async with bot(gpu) as running:
         await running.dispatcher.call(running.chat.call("/settings --voice on"))
         await says(running)
         await until(lambda: asked_of(gpu, "mouth"))
@@ -269,8 +260,7 @@ def test_the_answer_is_read_aloud_for_those_who_want_it() -> None:
         assert ANSWER in answer.text
         assert "🔊 Reading it aloud: " in answer.text
         await quiet(running)
-
-    answer, sound = played(scenario, gpu).messages.values()
+    answer, sound = running.chat.messages.values()
     assert answer.text.startswith(f"🎤 “{SAID}”\n\n{ANSWER}")
     assert "🔊" not in answer.text
     (file,) = sound.contents[-1].files
@@ -295,14 +285,12 @@ def test_an_answer_stays_where_it_cannot_be_read_aloud() -> None:
     assert message.text.endswith("No model here can read texts aloud.")
 
 
-def test_a_voice_is_not_chosen_where_no_model_speaks() -> None:
+@in_house(WHISPER, QWEN)
+async def test_a_voice_is_not_chosen_where_no_model_speaks(running: Bot) -> None:
     """People would wait for a voice that never comes."""
-
-    async def scenario(running: Bot) -> None:
-        await running.dispatcher.call(running.chat.call("/settings --voice on"))
-        assert (await running.people.get("fake:1")).aloud is None
-
-    ((_, told),) = played(scenario, house(models=(WHISPER, QWEN))).private
+    await running.dispatcher.call(running.chat.call("/settings --voice on"))
+    assert (await running.people.get("fake:1")).aloud is None
+    ((_, told),) = (await settled(running)).private
     assert told == "No model here can read texts aloud."
 
 
@@ -392,48 +380,44 @@ def test_a_full_line_of_the_listener_is_waited_for() -> None:
     assert len(asked_of(gpu, "ears")) == 5
 
 
-def test_made_jobs_know_what_they_are_made_for() -> None:
+@in_house()
+async def test_made_jobs_know_what_they_are_made_for(running: Bot) -> None:
     """A recording or a voice would stay when its question is deleted."""
-
-    async def scenario(running: Bot) -> None:
-        await running.people.change("fake:1", aloud=1)
-        await says(running)
-        await quiet(running)
-        made = [await running.queue.jobs.get(number) for number in (2, 3)]
-        kinds = [(type(job.request), job.parent, job.owner) for job in made if job is not None]
-        owner = recordings.OWNER
-        assert kinds == [(SpeechToText, 1, owner), (TextToSpeech, 1, owner)]
-
-    played(scenario)
+    await running.people.change("fake:1", aloud=1)
+    await says(running)
+    await quiet(running)
+    made = [await running.queue.jobs.get(number) for number in (2, 3)]
+    kinds = [(type(job.request), job.parent, job.owner) for job in made if job is not None]
+    owner = recordings.OWNER
+    assert kinds == [(SpeechToText, 1, owner), (TextToSpeech, 1, owner)]
 
 
 def _have_begun(gpu: Installation, server: str, count: int) -> bool:
     return len(asked_of(gpu, server)) == count
 
 
-def test_a_reading_ends_with_a_cancel_and_with_its_message() -> None:
+@in_virtual_time
+async def test_a_reading_ends_with_a_cancel_and_with_its_message() -> None:
     """A voice would come for an answer that its person has deleted."""
-
-    async def scenario(running: Bot) -> None:
+    gpu = house()
+    gpu.servers["mouth"].service_s = 30.0
+    async with bot(gpu) as running:
         await running.people.change("fake:1", aloud=1)
         for number, end in enumerate(("/cancel 1", "/delete 4"), start=1):
             await says(running)
             await until(partial(_have_begun, gpu, "mouth", number))
             await running.dispatcher.call(running.chat.call(end))
             await quiet(running)
-
-    gpu = house()
-    gpu.servers["mouth"].service_s = 30.0
-    (message,) = played(scenario, gpu).messages.values()
+    (message,) = running.chat.messages.values()
     assert message.text.endswith("🔇 Reading aloud was stopped.")
 
 
-def test_a_ban_ends_the_reading_too() -> None:
+@in_virtual_time
+async def test_a_ban_ends_the_reading_too() -> None:
     """A person who was banned would still be read to."""
     gpu = house()
     gpu.servers["mouth"].service_s = 60.0
-
-    async def scenario(running: Bot) -> None:
+    async with bot(gpu) as running:
         await running.people.change("fake:1", aloud=1)
         await says(running)
         await until(partial(_have_begun, gpu, "mouth", 1))
@@ -441,48 +425,43 @@ def test_a_ban_ends_the_reading_too() -> None:
         await quiet(running)
         assert asyncio.get_running_loop().time() < 30
 
-    played(scenario, gpu)
 
-
-def test_a_question_asked_again_is_not_written_down_again() -> None:
+@in_virtual_time
+async def test_a_question_asked_again_is_not_written_down_again() -> None:
     """A repeated question would be asked without its words, or of a model that must see."""
     gpu = house()
-
-    async def scenario(running: Bot) -> None:
+    async with bot(gpu) as running:
         await says(running)
         await quiet(running)
         await running.dispatcher.call(running.chat.call("/again 1"))
         await quiet(running)
         await running.dispatcher.call(running.chat.call("/edit 1 and red?"))
         await quiet(running)
-
-    texts = [message.text for message in played(scenario, gpu).messages.values()]
+    texts = [message.text for message in running.chat.messages.values()]
     assert asked_of(gpu, "studio") == [SAID, SAID, "and red?"]
     assert len(asked_of(gpu, "ears")) == 1
     assert [text.startswith("🎤 “") for text in texts] == [True, True, False]
 
 
-def test_a_question_that_was_not_heard_is_heard_when_it_is_asked_again() -> None:
+@in_virtual_time
+async def test_a_question_that_was_not_heard_is_heard_when_it_is_asked_again() -> None:
     """The button under a failed recording would ask a model nothing."""
     gpu = house()
     fates = iter([Fate(error=ValueError("no")), Fate()])
     gpu.servers["ears"].fates = lambda _: next(fates)
-
-    async def scenario(running: Bot) -> None:
+    async with bot(gpu) as running:
         await says(running)
         await quiet(running)
         await running.dispatcher.call(running.chat.call("/again 1"))
         await quiet(running)
-
-    played(scenario, gpu)
     assert asked_of(gpu, "studio") == [SAID]
 
 
-def test_the_conversation_goes_on_from_what_was_said() -> None:
+@in_virtual_time
+async def test_the_conversation_goes_on_from_what_was_said() -> None:
     """A second voice message would be answered as if it were the first."""
     gpu = house()
-
-    async def scenario(running: Bot) -> None:
+    async with bot(gpu) as running:
         await says(running)
         await quiet(running)
         await says(running, voice("and at night"))
@@ -499,87 +478,64 @@ def test_the_conversation_goes_on_from_what_was_said() -> None:
         (sound,) = await running.queue.jobs.inputs(job) or ()
         assert sound.data == b"and at night"
 
-    played(scenario, gpu)
 
-
-def test_the_queue_says_what_a_held_question_waits_for() -> None:
+@in_virtual_time
+async def test_the_queue_says_what_a_held_question_waits_for() -> None:
     """`/queue` would show a question that stands in line for no reason."""
     gpu = house()
     gpu.servers["ears"].service_s = 30.0
-
-    async def scenario(running: Bot) -> None:
+    async with bot(gpu) as running:
         await says(running)
         await asyncio.sleep(3)
         await running.dispatcher.call(running.chat.call("/queue"))
         await asyncio.sleep(1)
         await quiet(running)
-
-    ((_, told),) = played(scenario, gpu).private
+    ((_, told),) = running.chat.private
     assert (
         told.count("your recording is being transcribed first") == 2
     )  # of the job and of its line
 
 
-def test_a_late_part_joins_a_held_question_and_what_it_says_is_heard() -> None:
+@in_virtual_time
+async def test_a_late_part_joins_a_held_question_and_what_it_says_is_heard() -> None:
     """A part of an album that comes late would release the question unheard, or be lost."""
     gpu = house()
     gpu.servers["ears"].service_s = 10.0
-
-    async def scenario(running: Bot) -> None:
+    async with bot(gpu) as running:
         first, late = voice("one", part="1"), voice("two", part="2")
         key = "fake:album"
         await says(running, first, words="what is this", key=key, album=Album(begun=False))
         await asyncio.sleep(5)
         await says(running, first, late, key=key, album=Album(begun=True))
         await quiet(running)
-
-    played(scenario, gpu)
     assert asked_of(gpu, "studio") == ["what is this\n\none\n\ntwo"]
     assert len(asked_of(gpu, "ears")) == 2
 
 
-def test_people_see_the_same_of_a_queue_behind_a_connection() -> None:
-    """A chat in a process of its own would not learn which step a question is at."""
-
-    async def scenario(running: Bot) -> None:
-        await running.people.change("fake:1", aloud=1)
-        await says(running)
-        await quiet(running)
-
-    near, far = played(scenario), played(scenario, service=FarQueue)
-    shown = [[message.texts for message in chat.messages.values()] for chat in (near, far)]
-    assert shown[0] == shown[1]
-    assert len(shown[0]) == 2
-
-
-def test_a_model_can_be_named_for_a_recording() -> None:
+@in_virtual_time
+async def test_a_model_can_be_named_for_a_recording() -> None:
     """A voice message with "/ask llama" would be answered with a complaint about a missing word."""
     llama = replace(QWEN, name="llama")
-
-    async def scenario(running: Bot) -> None:
+    async with bot(house(models=(WHISPER, QWEN, llama))) as running:
         await says(running, words="llama")
         await quiet(running)
         job = await question(running)
         assert job.model == "llama"
 
-    played(scenario, house(models=(WHISPER, QWEN, llama)))
 
-
-def test_what_was_cut_of_a_recording_is_said() -> None:
+@in_house()
+async def test_what_was_cut_of_a_recording_is_said(running: Bot) -> None:
     """An answer about half a lecture would pass for one about the whole."""
-
-    async def scenario(running: Bot) -> None:
-        await says(running, voice("word " * 10_000))
-        await quiet(running)
-        job = await question(running)
-        assert isinstance(job.request, Chat)
-        assert len(job.request.messages[-1].text) == recordings.HEARD_LIMIT
-        origin = origin_in(job.reply_to)
-        assert origin is not None
-        assert origin.cut_recording
-        assert origin.cut == (), "words of one language would be stored"
-
-    (message, *_) = played(scenario).messages.values()
+    await says(running, voice("word " * 10_000))
+    await quiet(running)
+    job = await question(running)
+    assert isinstance(job.request, Chat)
+    assert len(job.request.messages[-1].text) == recordings.HEARD_LIMIT
+    origin = origin_in(job.reply_to)
+    assert origin is not None
+    assert origin.cut_recording
+    assert origin.cut == (), "words of one language would be stored"
+    (message, *_) = (await settled(running)).messages.values()
     assert any(
         "✂️ Only the beginning of your recording fitted into the question." in text
         for text in message.texts

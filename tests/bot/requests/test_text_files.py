@@ -17,7 +17,7 @@ from tests.bot.platforms.telegram.telegram_bot import running
 from tests.bot.results import ask, image, in_bot, said
 from tests.fakes.discord.discord import FakeDiscord
 from tests.fakes.telegram.telegram import FakeTelegram
-from tests.simulation.bot_installation import Bot
+from tests.simulation.bot_installation import Bot, settled
 
 
 def text_file(
@@ -64,21 +64,18 @@ def test_text_of_other_systems_is_read() -> None:
     )
 
 
-def test_a_question_is_asked_about_its_files() -> None:
+@in_bot()
+async def test_a_question_is_asked_about_its_files(running: Bot) -> None:
     """People would have to paste long texts, which Discord itself turns into files."""
-
-    async def scenario(running: Bot) -> None:
-        files = (text_file(), image(), text_file(b"x = 1", "../../main.py\x1b[1m"))
-        job = await ask(running, "/ask what is it?", files=files)
-        ((_, text),) = said(job)
-        assert text == ("> notes.txt\n> hello\n> \n> ../../main.py[1m\n> x = 1\n\nwhat is it?")
-        assert job is not None
-        assert len(await running.queue.jobs.inputs(job) or ()) == 1
-        await ask(running, "/history")
-        await asyncio.sleep(2)
-        assert "what is it? · " in running.chat.private[-1][1]
-
-    in_bot(scenario)
+    files = (text_file(), image(), text_file(b"x = 1", "../../main.py\x1b[1m"))
+    job = await ask(running, "/ask what is it?", files=files)
+    ((_, text),) = said(job)
+    assert text == ("> notes.txt\n> hello\n> \n> ../../main.py[1m\n> x = 1\n\nwhat is it?")
+    assert job is not None
+    assert len(await running.queue.jobs.inputs(job) or ()) == 1
+    await ask(running, "/history")
+    await asyncio.sleep(2)
+    assert "what is it? · " in running.chat.private[-1][1]
 
 
 @pytest.mark.parametrize(
@@ -102,15 +99,13 @@ def test_a_question_is_asked_about_its_files() -> None:
         ),
     ],
 )
-def test_a_file_that_is_no_use_is_refused_in_one_sentence(
-    command: str, file: Attachment, told: str
+@in_bot()
+async def test_a_file_that_is_no_use_is_refused_in_one_sentence(
+    running: Bot, command: str, file: Attachment, told: str
 ) -> None:
     """A question would be asked about half a file, or a huge one fill the memory."""
-
-    async def scenario(running: Bot) -> None:
-        assert await ask(running, command, files=(file,)) is None
-
-    assert [text for _, text in in_bot(scenario).private] == [told]
+    assert await ask(running, command, files=(file,)) is None
+    assert (await settled(running)).answers == [told]
 
 
 async def test_telegram_brings_the_text_files_of_a_question() -> None:

@@ -21,10 +21,11 @@ from queueing.core.errors import (
 )
 from queueing.core.requests import Capability, Output
 from queueing.store.jobs.rows import output_from, output_rows
-from tests.bot.results import done, in_bot
+from tests.bot.results import bot_with, done, in_bot
 from tests.fakes.servers.backend import Fate
 from tests.simulation.bot_installation import ADMIN, Bot
 from tests.simulation.installation import Installation, host, image_model
+from tests.simulation.loop import in_virtual_time
 
 VALUES: dict[str, str | int] = {
     "minutes": 5,
@@ -96,41 +97,41 @@ def test_why_files_are_missing_is_kept_with_the_result() -> None:
     assert output_from([(0, "", "text/plain", b"words")]) == Output(text="words")
 
 
-def test_which_images_were_looked_at_is_told_under_the_answer() -> None:
+@in_virtual_time
+async def test_which_images_were_looked_at_is_told_under_the_answer() -> None:
     """A person would take an answer about one image for an answer about both."""
-
-    async def scenario(running: Bot) -> None:
-        await done(running, "/ask llama what?")
-
     answering = replace(image_model("llama"), capabilities=frozenset({Capability.TEXT_TO_TEXT}))
     installation = Installation.of([answering], [host("gpu-1", "comfy")])
     missing = problem(ProblemKind.NEWEST_IMAGES, count=2).code()
     installation.servers["comfy"].outputs = lambda _work: Output(text="Cats.", missing=missing)
-    (message,) = in_bot(scenario, installation=installation).messages.values()
+    async with bot_with(installation=installation) as running:
+        await done(running, "/ask llama what?")
+    (message,) = running.chat.messages.values()
     assert "Cats." in message.text
     assert "takes 2 images at a time" in message.text
 
 
-def test_a_failed_job_is_told_in_german() -> None:
+@in_virtual_time
+async def test_a_failed_job_is_told_in_german() -> None:
     """A person who writes German would read why in English."""
-
-    async def scenario(running: Bot) -> None:
-        await done(running, "/image flux Katze", language="de")
-
     installation = Installation.of(
         [image_model("flux", "comfy", max_attempts=1)], [host("gpu-1", "comfy")]
     )
     refusal = Rejected("400", problem=problem(ProblemKind.NOT_TAKEN, field="steps"))
     installation.servers["comfy"].fates = lambda _request: Fate(error=refusal)
-    chat = in_bot(scenario, installation=installation)
+    async with bot_with(installation=installation) as running:
+        await done(running, "/image flux Katze", language="de")
+    chat = running.chat
     (message,) = chat.messages.values()
     assert "Diesen Wert nimmt der Server nicht an: Anzahl der Schritte." in message.text
 
 
-def test_a_failed_preload_is_told_in_german() -> None:
+@in_virtual_time
+async def test_a_failed_preload_is_told_in_german() -> None:
     """An admin would read half a sentence in German and the other half in English."""
-
-    async def scenario(running: Bot) -> None:
+    installation = Installation.of([image_model("flux", "comfy")], [host("gpu-1", "comfy")])
+    installation.servers["comfy"].load_fates = lambda: Unavailable("connection reset")
+    async with bot_with(installation=installation) as running:
         call = running.chat.call("/preload flux", user=ADMIN, language="de")
         await running.dispatcher.call(call)
         await asyncio.sleep(60)
@@ -138,27 +139,21 @@ def test_a_failed_preload_is_told_in_german() -> None:
         call = running.chat.call("/preload flux", user=ADMIN, language="de")
         await running.dispatcher.call(call)
         await asyncio.sleep(60)
-
-    installation = Installation.of([image_model("flux", "comfy")], [host("gpu-1", "comfy")])
-    installation.servers["comfy"].load_fates = lambda: Unavailable("connection reset")
-    chat = in_bot(scenario, installation=installation)
+    chat = running.chat
     texts = "\n".join(message.text for message in chat.messages.values())
     assert "❌ flux ließ sich nicht laden: comfy antwortet nicht mehr." in texts
     assert "❌ flux ließ sich nicht laden: Angehalten: flux." in texts
 
 
-def test_a_chosen_language_is_told_to_those_who_want_to_know() -> None:
+@in_bot()
+async def test_a_chosen_language_is_told_to_those_who_want_to_know(running: Bot) -> None:
     """Open pages would go on in the old language."""
     heard: list[tuple[str, str | None]] = []
-
-    async def scenario(running: Bot) -> None:
-        with running.dispatcher.telling_languages(
-            lambda user, language: heard.append((user, language))
-        ):
-            for line in ("--language de", "--size 1:1", "--language reset", "--language de"):
-                await running.dispatcher.call(running.chat.call(f"/settings {line}"))
-            await running.dispatcher.call(running.chat.call("/forget me --sure"))
-        await running.dispatcher.call(running.chat.call("/settings --language de"))
-
-    in_bot(scenario)
+    with running.dispatcher.telling_languages(
+        lambda user, language: heard.append((user, language))
+    ):
+        for line in ("--language de", "--size 1:1", "--language reset", "--language de"):
+            await running.dispatcher.call(running.chat.call(f"/settings {line}"))
+        await running.dispatcher.call(running.chat.call("/forget me --sure"))
+    await running.dispatcher.call(running.chat.call("/settings --language de"))
     assert heard == [("fake:1", "de"), ("fake:1", None), ("fake:1", "de"), ("fake:1", None)]

@@ -24,7 +24,7 @@ from tests.fakes.discord.discord_json import message as message_shape
 from tests.fakes.discord.discord_state import APPLICATION_ID, BOT_ROLE_ID
 from tests.fakes.memory_log import web_chat
 from tests.fakes.telegram.telegram import FakeTelegram
-from tests.simulation.bot_installation import ADMIN, Bot
+from tests.simulation.bot_installation import ADMIN, Bot, settled
 
 ME = f"<@{APPLICATION_ID}>"
 FILES = {
@@ -42,35 +42,33 @@ FILES = {
 # ---------------------------------------------------------------- what the dispatch decides
 
 
-def test_every_command_uses_or_names_every_kind() -> None:
+@in_bot()
+async def test_every_command_uses_or_names_every_kind(running: Bot) -> None:
     """A request would be answered from the words alone, and what came with them passed over."""
-
-    async def scenario(running: Bot) -> None:
-        for command in COMMANDS:
-            for kind in AttachmentKind:
-                file = attachment(b"\x00", "thing.bin", "", kind=kind)
-                call = running.chat.call(f"/{command.name} a cat", user=ADMIN, files=(file,))
-                await running.dispatcher.call(call)
-                await asyncio.sleep(1)
-                told = running.chat.private[-1][1] if running.chat.private else ""
-                names = " (thing.bin)"
-                refusal = word("en", f"attached.{kind}", command=command.name, names=names)
-                assert (told == refusal) == (kind not in command.takes), (command.name, kind, told)
-                running.chat.private.clear()
-        assert not await running.queue.deliveries.unacknowledged()
-
-    assert not in_bot(scenario).messages
+    for command in COMMANDS:
+        for kind in AttachmentKind:
+            file = attachment(b"\x00", "thing.bin", "", kind=kind)
+            call = running.chat.call(f"/{command.name} a cat", user=ADMIN, files=(file,))
+            await running.dispatcher.call(call)
+            await asyncio.sleep(1)
+            told = running.chat.private[-1][1] if running.chat.private else ""
+            names = " (thing.bin)"
+            refusal = word("en", f"attached.{kind}", command=command.name, names=names)
+            assert (told == refusal) == (kind not in command.takes), (command.name, kind, told)
+            running.chat.private.clear()
+    assert not await running.queue.deliveries.unacknowledged()
+    assert not (await settled(running)).messages
 
 
-def test_what_hangs_on_a_message_replied_to_counts_like_what_is_attached() -> None:
+@in_bot()
+async def test_what_hangs_on_a_message_replied_to_counts_like_what_is_attached(
+    running: Bot,
+) -> None:
     """A question about a person's video would be answered without anyone having seen it."""
-
-    async def scenario(running: Bot) -> None:
-        video = attachment(b"", "holiday.mp4", "video/mp4", replied=True)
-        await running.dispatcher.call(running.chat.call("/ask where is this?", files=(video,)))
-        await running.dispatcher.call(running.chat.call("/queue", files=(video,)))
-
-    told = [text for _, text in in_bot(scenario).private]
+    video = attachment(b"", "holiday.mp4", "video/mp4", replied=True)
+    await running.dispatcher.call(running.chat.call("/ask where is this?", files=(video,)))
+    await running.dispatcher.call(running.chat.call("/queue", files=(video,)))
+    told = (await settled(running)).answers
     assert told[0] == (
         "I can't play holiday.mp4. Send it as an MP4 or WebM file, or a screenshot of the moment you"
         " mean."
@@ -78,15 +76,13 @@ def test_what_hangs_on_a_message_replied_to_counts_like_what_is_attached() -> No
     assert "watch" not in told[1]
 
 
-def test_several_kinds_are_all_named() -> None:
+@in_bot()
+async def test_several_kinds_are_all_named(running: Bot) -> None:
     """People would send the next useless file after each refusal."""
-
-    async def scenario(running: Bot) -> None:
-        files = [attachment(b"", *FILES[kind]) for kind in FILES]
-        call = running.chat.call("/ask why?", files=(*files, attachment(b"", "b.zip", "")))
-        await running.dispatcher.call(call)
-
-    ((_, told),) = in_bot(scenario).private
+    files = [attachment(b"", *FILES[kind]) for kind in FILES]
+    call = running.chat.call("/ask why?", files=(*files, attachment(b"", "b.zip", "")))
+    await running.dispatcher.call(call)
+    ((_, told),) = (await settled(running)).private
     assert "(all.zip, b.zip)" in told
     assert all(FILES[kind][0] in told for kind in FILES.keys() - ask_module.ASK.takes.keys())
 
@@ -332,61 +328,54 @@ def _shown(call: Invocation) -> list[tuple[AttachmentKind, bool]]:
 # ---------------------------------------------------------------- what comes without a word
 
 
-def test_images_without_a_word_are_described_and_a_text_file_is_asked_about() -> None:
+@in_bot()
+async def test_images_without_a_word_are_described_and_a_text_file_is_asked_about(
+    running: Bot,
+) -> None:
     """An image alone would be answered by a complaint about a missing “prompt”."""
-
-    async def scenario(running: Bot) -> None:
-        job = await ask(running, "/ask", files=(image(), image()))
-        assert said(job) == [("user", "Describe this image.")]
-        assert job is not None
-        assert len(await running.queue.jobs.inputs(job) or ()) == 2
-        file = attachment(b"words", "notes.txt", "text/plain")
-        assert await ask(running, "/ask", files=(file, image())) is None
-
-    assert [text for _, text in in_bot(scenario).private] == [
-        "Reply with your question about notes.txt, a.png."
-    ]
+    job = await ask(running, "/ask", files=(image(), image()))
+    assert said(job) == [("user", "Describe this image.")]
+    assert job is not None
+    assert len(await running.queue.jobs.inputs(job) or ()) == 2
+    file = attachment(b"words", "notes.txt", "text/plain")
+    assert await ask(running, "/ask", files=(file, image())) is None
+    assert (await settled(running)).answers == ["Reply with your question about notes.txt, a.png."]
 
 
-def test_an_image_where_no_model_sees_is_refused_in_a_sentence_of_its_own() -> None:
+@in_bot(FLUX, DEAF)
+async def test_an_image_where_no_model_sees_is_refused_in_a_sentence_of_its_own(
+    running: Bot,
+) -> None:
     """A person would be told that a “prompt” is missing, and write one without effect."""
-
-    async def scenario(running: Bot) -> None:
-        for line in ("/ask", "/ask what is it?", "/describe"):
-            assert await ask(running, line, files=(image(),)) is None
-
-    told = {text for _, text in in_bot(scenario, FLUX, DEAF).private}
+    for line in ("/ask", "/ask what is it?", "/describe"):
+        assert await ask(running, line, files=(image(),)) is None
+    told = {text for _, text in (await settled(running)).private}
     assert told == {"No model here can see images. /models lists what each of them can do."}
 
 
-def test_the_menu_of_a_message_with_words_and_an_image_asks_about_both() -> None:
+@in_bot()
+async def test_the_menu_of_a_message_with_words_and_an_image_asks_about_both(running: Bot) -> None:
     """Its form would hold the words and leave the image behind."""
-
-    async def scenario(running: Bot) -> None:
-        shown = replace(image(), replied=True)
-        job = await ask(running, "/ask-about", files=(shown,), quoted="Is it a cat?")
-        assert said(job) == [("user", "> Is it a cat?\n\nWhat is this about?")]
-        assert job is not None
-        assert len(await running.queue.jobs.inputs(job) or ()) == 1
-
-    in_bot(scenario)
+    shown = replace(image(), replied=True)
+    job = await ask(running, "/ask-about", files=(shown,), quoted="Is it a cat?")
+    assert said(job) == [("user", "> Is it a cat?\n\nWhat is this about?")]
+    assert job is not None
+    assert len(await running.queue.jobs.inputs(job) or ()) == 1
 
 
-def test_an_attached_image_comes_before_the_result_that_is_replied_to() -> None:
+@in_bot()
+async def test_an_attached_image_comes_before_the_result_that_is_replied_to(running: Bot) -> None:
     """A variation would be drawn from the old result, and the image sent along be lost."""
-
-    async def scenario(running: Bot) -> None:
-        first = await done(running, "/image a cat")
-        ref = await of(running, first)
-        mine = image(32)
-        varied = await ask(running, "/vary", files=(mine,), replied_to=ref)
-        assert varied is not None
-        assert [file.data for file in (await running.queue.jobs.inputs(varied) or ())] == [
-            await mine.read()
-        ]
-        options = {"id": first.id}
-        assert await ask(running, "/vary", files=(mine,), options=options) is None
-
-    assert [text for _, text in in_bot(scenario).private] == [
+    first = await done(running, "/image a cat")
+    ref = await of(running, first)
+    mine = image(32)
+    varied = await ask(running, "/vary", files=(mine,), replied_to=ref)
+    assert varied is not None
+    assert [file.data for file in (await running.queue.jobs.inputs(varied) or ())] == [
+        await mine.read()
+    ]
+    options = {"id": first.id}
+    assert await ask(running, "/vary", files=(mine,), options=options) is None
+    assert (await settled(running)).answers == [
         "Do you mean the image you attached or job 1? Please choose one."
     ]

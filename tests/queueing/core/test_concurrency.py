@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from queueing.core.concurrency import TaskGroup, first_cause, timeout, timeout_at, together
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time, run
 
 
 class Broken(Exception):
@@ -66,18 +66,15 @@ def test_a_group_that_failed_leaves_its_owner_uncancelled(
 
 @pytest.mark.parametrize("group", GROUPS)
 @pytest.mark.parametrize("seconds", [0.0, 1.0])
-def test_a_timeout_is_told_from_a_cancellation_after_a_group_has_failed(
+@in_virtual_time
+async def test_a_timeout_is_told_from_a_cancellation_after_a_group_has_failed(
     group: Callable[[], Awaitable[None]], seconds: float
 ) -> None:
     """A connection that is not answered would end the task that makes it."""
-
-    async def scenario() -> None:
-        await counted(group)
-        with pytest.raises(TimeoutError):
-            async with timeout(seconds):
-                await asyncio.Event().wait()
-
-    run(scenario())
+    await counted(group)
+    with pytest.raises(TimeoutError):
+        async with timeout(seconds):
+            await asyncio.Event().wait()
 
 
 async def _keeps_going(*, outer: bool) -> None:
@@ -92,17 +89,14 @@ async def _keeps_going(*, outer: bool) -> None:
 
 
 @pytest.mark.parametrize("outer", [True, False])
-def test_a_failure_during_a_stop_does_not_hide_the_stop(*, outer: bool) -> None:
+@in_virtual_time
+async def test_a_failure_during_a_stop_does_not_hide_the_stop(*, outer: bool) -> None:
     """The bot would never end, and its service manager would kill it."""
-
-    async def scenario() -> None:
-        task = asyncio.create_task(_keeps_going(outer=outer))
-        await asyncio.sleep(5)
-        task.cancel()
-        await asyncio.sleep(5)
-        assert task.cancelled()
-
-    run(scenario())
+    task = asyncio.create_task(_keeps_going(outer=outer))
+    await asyncio.sleep(5)
+    task.cancel()
+    await asyncio.sleep(5)
+    assert task.cancelled()
 
 
 def test_a_failure_within_does_not_hide_that_of_the_group_around() -> None:
@@ -118,95 +112,81 @@ def test_a_failure_within_does_not_hide_that_of_the_group_around() -> None:
     assert len(failed.value.exceptions) == 1
 
 
-def test_a_cancelled_task_may_still_wait_for_so_long() -> None:
+@in_virtual_time
+async def test_a_cancelled_task_may_still_wait_for_so_long() -> None:
     """The steps after one that takes too long would be left out: a server would work on for no one."""
+    steps = list[str]()
 
-    async def scenario() -> None:
-        steps = list[str]()
-
-        async def work() -> None:
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
             try:
-                await asyncio.Event().wait()
-            finally:
-                try:
-                    async with timeout(1):
-                        await asyncio.Event().wait()
-                except TimeoutError:
-                    steps.append("late")
-                await asyncio.sleep(1)
-                steps.append("ended")
-
-        task = asyncio.create_task(work())
-        await asyncio.sleep(1)
-        task.cancel()
-        await asyncio.wait([task])
-        assert task.cancelled()
-        assert steps == ["late", "ended"]
-
-    run(scenario())
-
-
-def test_a_cancellation_is_none_of_the_timeout() -> None:
-    """A stop would be taken for a server that is late."""
-
-    async def scenario() -> None:
-        async def work() -> None:
-            async with timeout(1):
-                await outlives_its_cancellation(2)
-
-        task = asyncio.create_task(work())
-        await asyncio.sleep(0.5)
-        task.cancel()
-        await asyncio.wait([task])
-        assert task.cancelled()
-
-    run(scenario())
-
-
-def test_a_timeout_within_leaves_the_one_around_alone() -> None:
-    """The whole call would be given up with its first attempt."""
-
-    async def scenario() -> None:
-        async with timeout(5) as whole:
-            with suppress(TimeoutError):
                 async with timeout(1):
                     await asyncio.Event().wait()
-            assert not whole.expired()
-        with pytest.raises(TimeoutError):
-            async with timeout(1) as whole, timeout(5) as attempt:
+            except TimeoutError:
+                steps.append("late")
+            await asyncio.sleep(1)
+            steps.append("ended")
+
+    task = asyncio.create_task(work())
+    await asyncio.sleep(1)
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+    assert steps == ["late", "ended"]
+
+
+@in_virtual_time
+async def test_a_cancellation_is_none_of_the_timeout() -> None:
+    """A stop would be taken for a server that is late."""
+
+    async def work() -> None:
+        async with timeout(1):
+            await outlives_its_cancellation(2)
+
+    task = asyncio.create_task(work())
+    await asyncio.sleep(0.5)
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+
+
+@in_virtual_time
+async def test_a_timeout_within_leaves_the_one_around_alone() -> None:
+    """The whole call would be given up with its first attempt."""
+    async with timeout(5) as whole:
+        with suppress(TimeoutError):
+            async with timeout(1):
                 await asyncio.Event().wait()
-        assert whole.expired()
-        assert not attempt.expired()
+        assert not whole.expired()
+    with pytest.raises(TimeoutError):
+        async with timeout(1) as whole, timeout(5) as attempt:
+            await asyncio.Event().wait()
+    assert whole.expired()
+    assert not attempt.expired()
 
-    run(scenario())
 
-
-def test_the_end_of_a_block_can_be_moved() -> None:
+@in_virtual_time
+async def test_the_end_of_a_block_can_be_moved() -> None:
     """An attempt that shows signs of life would be given up."""
-
-    async def scenario() -> None:
-        now = asyncio.get_running_loop().time()
-        async with timeout_at(None) as limit, timeout(None):
-            limit.reschedule(now + 1)
-            limit.reschedule(now + 3)
-            await asyncio.sleep(2)
-        assert not limit.expired()
-
-    run(scenario())
+    now = asyncio.get_running_loop().time()
+    async with timeout_at(None) as limit, timeout(None):
+        limit.reschedule(now + 1)
+        limit.reschedule(now + 3)
+        await asyncio.sleep(2)
+    assert not limit.expired()
 
 
 @pytest.mark.parametrize("nested", [False, True])
-def test_the_first_failure_of_several_is_raised_by_itself(*, nested: bool) -> None:
+@in_virtual_time
+async def test_the_first_failure_of_several_is_raised_by_itself(*, nested: bool) -> None:
     """Each caller would have to look into groups for the error it knows."""
     first = together(fails(1)) if nested else fails(1)
-
-    async def scenario() -> None:
-        started = asyncio.get_running_loop().time()
-        with pytest.raises(Broken):
-            await together(asyncio.sleep(60), first, fails_as_it_ends())
-        assert asyncio.get_running_loop().time() - started == 1
-
-    run(scenario())
+    started = asyncio.get_running_loop().time()
+    with pytest.raises(Broken):
+        await together(asyncio.sleep(60), first, fails_as_it_ends())
+    assert asyncio.get_running_loop().time() - started == 1
 
 
 def test_the_first_cause_is_found_in_groups_of_groups() -> None:

@@ -12,7 +12,7 @@ from queueing.planning.planner import plan
 from tests.fakes.servers.backend import FakeServer
 from tests.queueing.planning.worlds import GB, NOW, copy, jobs, model, queue, world
 from tests.simulation.installation import Installation, ended, host, image_model, one_gpu, until
-from tests.simulation.loop import in_virtual_time, run
+from tests.simulation.loop import in_virtual_time
 
 COMFY = BackendView(name="b1", host="h1", unloads_together=True)
 
@@ -152,32 +152,29 @@ async def test_a_copy_found_after_a_restart_gets_its_whole_time() -> None:
 
 
 @pytest.mark.parametrize("pinned", [False, True])
-def test_a_model_its_server_has_dropped_is_not_loaded_without_a_job(
+@in_virtual_time
+async def test_a_model_its_server_has_dropped_is_not_loaded_without_a_job(
     pinned: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A pinned model would be loaded again each time Ollama's or llama-swap's own timer ended."""
-
-    async def scenario() -> None:
-        there = installation(idle_unload_s=float("inf"))
-        async with there.queue() as queue:
-            if pinned:
-                await queue.preloads.preload("flux", None)
-            else:
-                job = await there.ask(queue, "flux", "a")
-                await ended(queue, job)
-            await asyncio.sleep(15)
-            memory(there).evict("flux")
-            await asyncio.sleep(120)
-            assert len(memory(there).loads) == 1
-            assert queue.status.snapshot().models[0].copies == ()
-            assert "flux: unloaded by its server comfy" in caplog.messages
-            job = await there.ask(queue, "flux", "b")
-            await ended(queue, job)
-            (there_again,) = queue.status.snapshot().models[0].copies
-            assert there_again.pinned is pinned
-
     caplog.set_level("INFO")
-    run(scenario())
+    there = installation(idle_unload_s=float("inf"))
+    async with there.queue() as queue:
+        if pinned:
+            await queue.preloads.preload("flux", None)
+        else:
+            job = await there.ask(queue, "flux", "a")
+            await ended(queue, job)
+        await asyncio.sleep(15)
+        memory(there).evict("flux")
+        await asyncio.sleep(120)
+        assert len(memory(there).loads) == 1
+        assert queue.status.snapshot().models[0].copies == ()
+        assert "flux: unloaded by its server comfy" in caplog.messages
+        job = await there.ask(queue, "flux", "b")
+        await ended(queue, job)
+        (there_again,) = queue.status.snapshot().models[0].copies
+        assert there_again.pinned is pinned
 
 
 @in_virtual_time

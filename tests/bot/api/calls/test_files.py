@@ -147,15 +147,14 @@ async def test_another_persons_file_is_none(tmp_path: Path) -> None:
         await api.post("/jobs", {**DRAW, "images": [file["id"]]}, status=202, headers=mine)
 
 
-async def test_only_images_are_stored(tmp_path: Path) -> None:
+async def test_only_images_are_stored(api: Api) -> None:
     """The database would be anyone's disk."""
     cases: list[bytes] = [b"", b"no image", b"<svg/>", b"\x89PNG\r\n\x1a\n"]
-    async with running(tmp_path) as api:
-        for data in cases:
-            answer = await sent(api, "/files", form(file=data), status=400)
-            assert ("video" in answer["error"]["message"]) is not data.startswith(b"\x89PNG"), data
-            await sent(api, "/files", form(purpose="vision"), status=400)
-            assert (await api.get("/files"))["data"] == [], data
+    for data in cases:
+        answer = await sent(api, "/files", form(file=data), status=400)
+        assert ("video" in answer["error"]["message"]) is not data.startswith(b"\x89PNG"), data
+        await sent(api, "/files", form(purpose="vision"), status=400)
+        assert (await api.get("/files"))["data"] == [], data
 
 
 async def test_each_person_stores_so_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,22 +173,19 @@ async def test_each_person_stores_so_much(tmp_path: Path, monkeypatch: pytest.Mo
         await sent(api, "/files", form(file=png()), status=429)
 
 
-async def test_files_expire_and_are_forgotten(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_files_expire_and_are_forgotten(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     """Images would be kept for ever, and after their person asked to be forgotten."""
-    async with running(tmp_path) as api:
-        uploads = uploads_module.Uploads(api.parts.database)
-        old = await sent(api, "/files", form(file=png()))
-        later = SystemClock().now() + KEPT_S + 60
-        assert await uploads.get("api:local", old["id"], later) is None
-        assert await uploads.file("api:local", old["id"], later) is None
-        await uploads.expire(later)
-        await api.get(f"/files/{old['id']}", status=404)
-        new = await sent(api, "/files", form(file=png()))
-        await api.get(f"/files/{new['id']}")
-        await People(api.parts.database).forget("api:local")
-        await api.get(f"/files/{new['id']}", status=404)
+    uploads = uploads_module.Uploads(api.parts.database)
+    old = await sent(api, "/files", form(file=png()))
+    later = SystemClock().now() + KEPT_S + 60
+    assert await uploads.get("api:local", old["id"], later) is None
+    assert await uploads.file("api:local", old["id"], later) is None
+    await uploads.expire(later)
+    await api.get(f"/files/{old['id']}", status=404)
+    new = await sent(api, "/files", form(file=png()))
+    await api.get(f"/files/{new['id']}")
+    await People(api.parts.database).forget("api:local")
+    await api.get(f"/files/{new['id']}", status=404)
 
 
 PARTS = {
@@ -205,25 +201,24 @@ PARTS = {
 }
 
 
-async def test_a_part_of_a_file_is_sent(tmp_path: Path, subtests: pytest.Subtests) -> None:
+async def test_a_part_of_a_file_is_sent(api: Api, subtests: pytest.Subtests) -> None:
     """A download that broke off would begin again, and a player could not seek."""
-    async with running(tmp_path) as api:
-        file = await sent(api, "/files", form(file=png()))
-        url = f"{api.url}/files/{file['id']}/content"
-        async with api.session.get(url) as answer:
-            whole = await answer.read()
-            assert answer.headers["Content-Type"] == "image/png"
-            assert "filename" in answer.headers["Content-Disposition"]
-        for asked, (status, part) in PARTS.items():
-            headers = {} if asked is None else {"Range": asked}
-            async with api.session.get(url, headers=headers) as answer:
-                data = await answer.read()
-            with subtests.test(asked):
-                assert answer.status == status
-                if part is None:
-                    assert answer.headers["Content-Range"] == f"bytes */{len(whole)}"
-                else:
-                    assert data == whole[part]
-        async with api.session.head(url) as answer:
-            assert answer.status == 200
-            assert int(answer.headers["Content-Length"]) == len(whole)
+    file = await sent(api, "/files", form(file=png()))
+    url = f"{api.url}/files/{file['id']}/content"
+    async with api.session.get(url) as answer:
+        whole = await answer.read()
+        assert answer.headers["Content-Type"] == "image/png"
+        assert "filename" in answer.headers["Content-Disposition"]
+    for asked, (status, part) in PARTS.items():
+        headers = {} if asked is None else {"Range": asked}
+        async with api.session.get(url, headers=headers) as answer:
+            data = await answer.read()
+        with subtests.test(asked):
+            assert answer.status == status
+            if part is None:
+                assert answer.headers["Content-Range"] == f"bytes */{len(whole)}"
+            else:
+                assert data == whole[part]
+    async with api.session.head(url) as answer:
+        assert answer.status == 200
+        assert int(answer.headers["Content-Length"]) == len(whole)

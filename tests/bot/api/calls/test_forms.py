@@ -73,6 +73,12 @@ async def forms() -> AsyncIterator[Forms]:
     await listener.close()
 
 
+@pytest.fixture
+async def server() -> AsyncIterator[Forms]:
+    async with forms() as server:
+        yield server
+
+
 FILE = part("image", b"pixels", '; filename="a.png"')
 TEXT = part("prompt", "a cät".encode())
 
@@ -87,23 +93,23 @@ async def test_fields_stand_before_or_after_files() -> None:
         assert form == {"fields": {"prompt": "a cät"}, "files": [["image", "image", 6]]}, body
 
 
-async def test_a_file_is_known_by_its_field_only() -> None:
+async def test_a_file_is_known_by_its_field_only(server: Forms) -> None:
     """openai-python sends a mask as `upload` of type application/octet-stream."""
     fields = ("image", "image[]", "image[0]", "image[12]")
     names = ('"upload"', '"../../etc/passwd"')
     more = ("", "; filename*=UTF-8''b%C3%A4r.png", *(f"; filename={name}" for name in names))
-    async with forms() as server:
-        for name, after, kind in product(fields, more, (b"", b"Content-Type: text/plain\r\n")):
-            status, form = await server.send(part(name, b"\0\1\2", after, kind) + END)
-            assert (status, form["files"]) == (200, [["image", name, 3]]), (after, kind)
+    for name, after, kind in product(fields, more, (b"", b"Content-Type: text/plain\r\n")):
+        status, form = await server.send(part(name, b"\0\1\2", after, kind) + END)
+        assert (status, form["files"]) == (200, [["image", name, 3]]), (after, kind)
 
 
-async def test_files_keep_their_order_and_a_file_may_contain_what_resembles_a_boundary() -> None:
+async def test_files_keep_their_order_and_a_file_may_contain_what_resembles_a_boundary(
+    server: Forms,
+) -> None:
     """The first image is the one that is edited."""
     tricky = b"\r\n--cu\r\n--cux\r\n-\r\n\r\n"
     body = part("image[]", b"1") + part("mask", b"") + part("image[]", tricky) + END
-    async with forms() as server:
-        status, form = await server.send(body)
+    status, form = await server.send(body)
     assert status == 200
     assert form["files"] == [
         ["image", "image[]", 1],
@@ -113,12 +119,12 @@ async def test_files_keep_their_order_and_a_file_may_contain_what_resembles_a_bo
 
 
 async def test_a_form_that_came_whole_is_read_without_a_warning(
+    server: Forms,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Aiohttp logs a stack for each read beyond the end: four images and a mask made dozens."""
     body = b"".join(part("image[]", b"pixels" * 20) for _ in range(20)) + part("mask", b"white")
-    async with forms() as server:
-        status, form = await server.send(body + END)
+    status, form = await server.send(body + END)
     assert (status, len(form["files"])) == (200, 21)
     assert not caplog.records
 
@@ -156,33 +162,30 @@ BROKEN: dict[str, tuple[bytes, str]] = {
 }
 
 
-async def test_a_broken_form_is_a_bad_request(subtests: pytest.Subtests) -> None:
+async def test_a_broken_form_is_a_bad_request(server: Forms, subtests: pytest.Subtests) -> None:
     """The caller would wait for ever, or read that the server has a bug."""
-    async with forms() as server:
-        for how, (body, kind) in BROKEN.items():
-            with subtests.test(how):
-                status, answer = await server.send(body, kind)
-                assert status == 400, answer
-                assert answer["error"]["message"].endswith(".")
+    for how, (body, kind) in BROKEN.items():
+        with subtests.test(how):
+            status, answer = await server.send(body, kind)
+            assert status == 400, answer
+            assert answer["error"]["message"].endswith(".")
 
 
-async def test_another_kind_of_body_is_named() -> None:
+async def test_another_kind_of_body_is_named(server: Forms) -> None:
     """A client that sends JSON would be told that its form is broken."""
-    async with forms() as server:
-        assert (await server.send(b"{}", "application/json"))[0] == 415
-        encoded = {"Content-Encoding": "brotli"}
-        assert (await server.send(TEXT + END, headers=encoded))[0] == 415
+    assert (await server.send(b"{}", "application/json"))[0] == 415
+    encoded = {"Content-Encoding": "brotli"}
+    assert (await server.send(TEXT + END, headers=encoded))[0] == 415
 
 
-async def test_a_form_in_gzip_is_read(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_form_in_gzip_is_read(server: Forms, caplog: pytest.LogCaptureFixture) -> None:
     """A gateway would call a standard encoding broken; one that is broken would fill the log."""
     packed = {"Content-Encoding": "gzip"}
-    async with forms() as server:
-        status, form = await server.send(gzip.compress(TEXT + END), headers=packed)
-        assert (status, form["fields"]) == (200, {"prompt": "a cät"})
-        assert (await server.send(TEXT + END, headers=packed))[0] == 400
-        bomb = gzip.compress(part("image", b"\0" * 80_000_000) + END)
-        assert (await server.send(bomb, headers=packed))[0] == 413
+    status, form = await server.send(gzip.compress(TEXT + END), headers=packed)
+    assert (status, form["fields"]) == (200, {"prompt": "a cät"})
+    assert (await server.send(TEXT + END, headers=packed))[0] == 400
+    bomb = gzip.compress(part("image", b"\0" * 80_000_000) + END)
+    assert (await server.send(bomb, headers=packed))[0] == 413
     assert not [each for each in caplog.records if each.levelname in {"ERROR", "WARNING"}]
 
 
@@ -207,15 +210,14 @@ async def test_nothing_of_an_oversized_body_is_kept() -> None:
     assert most < (IMAGE_MB + 20) * megabyte
 
 
-async def test_a_body_announced_as_too_large_is_not_read() -> None:
+async def test_a_body_announced_as_too_large_is_not_read(server: Forms) -> None:
     """Sixty-four megabytes would cross the network to be refused."""
-    async with forms() as server:
-        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-        head = f"POST / HTTP/1.1\r\nHost: x\r\nContent-Type: {TYPE}\r\nContent-Length: 99999999\r\n\r\n"
-        writer.write(head.encode())
-        async with asyncio.timeout(WAIT_S):
-            assert b" 413 " in await reader.readline()
-        writer.close()
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    head = f"POST / HTTP/1.1\r\nHost: x\r\nContent-Type: {TYPE}\r\nContent-Length: 99999999\r\n\r\n"
+    writer.write(head.encode())
+    async with asyncio.timeout(WAIT_S):
+        assert b" 413 " in await reader.readline()
+    writer.close()
 
 
 @pytest.mark.parametrize("sent", [b"", TEXT, TEXT + FILE[:-4]])
@@ -251,19 +253,18 @@ def test_whatever_bytes_come_a_form_is_read_or_refused(body: bytes) -> None:
     assert asyncio.run(send()) in {200, 400}
 
 
-async def test_lines_that_are_no_form_cost_a_moment() -> None:
+async def test_lines_that_are_no_form_cost_a_moment(server: Forms) -> None:
     """Aiohttp reads all lines before the first boundary, and all that arrived without a pause."""
     lines = b"\n" * 20_000_000
     before = part("image", b"pixels", headers=b"X: y\r\n" * 10)
-    async with forms() as server:
-        for body in (lines, b"--cutter\r\n" + lines, b"x" * 5_000_000, before + lines):
-            for packed in (False, True):
-                sent = gzip.compress(body, 1) if packed else body[:3_000_000]
-                began = asyncio.get_running_loop().time()
-                status, _ = await server.send(
-                    io.BytesIO(sent), headers={"Content-Encoding": "gzip"} if packed else {}
-                )
-                assert status in {400, 413}
-                assert asyncio.get_running_loop().time() - began < WAIT_S / 10, (body[:20], packed)
-        status, form = await server.send(b"preamble\r\nof a few lines\r\n" + FILE + END)
-        assert (status, len(form["files"])) == (200, 1)
+    for body in (lines, b"--cutter\r\n" + lines, b"x" * 5_000_000, before + lines):
+        for packed in (False, True):
+            sent = gzip.compress(body, 1) if packed else body[:3_000_000]
+            began = asyncio.get_running_loop().time()
+            status, _ = await server.send(
+                io.BytesIO(sent), headers={"Content-Encoding": "gzip"} if packed else {}
+            )
+            assert status in {400, 413}
+            assert asyncio.get_running_loop().time() - began < WAIT_S / 10, (body[:20], packed)
+    status, form = await server.send(b"preamble\r\nof a few lines\r\n" + FILE + END)
+    assert (status, len(form["files"])) == (200, 1)

@@ -5,7 +5,7 @@ import base64
 import io
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -88,6 +88,12 @@ def data_url(data: bytes, mime: str = "image/png") -> str:
     return f"data:{mime};base64,{base64.b64encode(data).decode()}"
 
 
+@pytest.fixture
+async def api(tmp_path: Path) -> AsyncIterator[Api]:
+    async with running(tmp_path, SEES) as api:
+        yield api
+
+
 GOOD = drawn("PNG")
 DRAWING = b"<svg xmlns='http://www.w3.org/2000/svg'/>"
 
@@ -138,36 +144,34 @@ def images() -> dict[str, str]:
 
 @pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")  # the client's
 async def test_an_image_that_is_none_is_refused_by_name(
-    tmp_path: Path, subtests: pytest.Subtests
+    api: Api, subtests: pytest.Subtests
 ) -> None:
     """It would reach a server, or end the bot."""
-    async with running(tmp_path, SEES) as api:
-        for way, (name, url) in product(WAYS, images().items()):
-            if name == "21 MB" and way is not chat:
-                continue  # all ways share one door, and this takes a second each
-            with subtests.test(way.__name__, image=name):
-                path, body = way(url)
-                answer = await api.post(path, body, status=400)
-                assert answer["error"]["param"]
-                assert answer["error"]["message"].endswith(".")
-                assert len(answer["error"]["message"]) < 300
-        assert not await api.parts.queue.jobs.history("api:local", limit=1)
-        for way in WAYS:
-            path, body = way(data_url(GOOD, "text/html"))  # known by its bytes
-            await api.post(path, body, status=202 if path == "/jobs" else 200)
+    for way, (name, url) in product(WAYS, images().items()):
+        if name == "21 MB" and way is not chat:
+            continue  # all ways share one door, and this takes a second each
+        with subtests.test(way.__name__, image=name):
+            path, body = way(url)
+            answer = await api.post(path, body, status=400)
+            assert answer["error"]["param"]
+            assert answer["error"]["message"].endswith(".")
+            assert len(answer["error"]["message"]) < 300
+    assert not await api.parts.queue.jobs.history("api:local", limit=1)
+    for way in WAYS:
+        path, body = way(data_url(GOOD, "text/html"))  # known by its bytes
+        await api.post(path, body, status=202 if path == "/jobs" else 200)
 
 
-async def test_a_file_that_is_no_image_is_refused_in_a_form(tmp_path: Path) -> None:
+async def test_a_file_that_is_no_image_is_refused_in_a_form(api: Api) -> None:
     """The form is another door to the same check."""
-    async with running(tmp_path, SEES) as api:
-        for name, data in files().items():
-            form = aiohttp.FormData({"prompt": "red", "model": "flux"})
-            kind = "image/png"
-            form.add_field("image", io.BytesIO(data), filename="a.png", content_type=kind)
-            async with api.session.post(f"{api.url}/images/edits", data=form) as answer:
-                assert (answer.status, name) == (400, name)
-                assert (await answer.json())["error"]["param"] == "image"
-        assert not await api.parts.queue.jobs.history("api:local", limit=1)
+    for name, data in files().items():
+        form = aiohttp.FormData({"prompt": "red", "model": "flux"})
+        kind = "image/png"
+        form.add_field("image", io.BytesIO(data), filename="a.png", content_type=kind)
+        async with api.session.post(f"{api.url}/images/edits", data=form) as answer:
+            assert (answer.status, name) == (400, name)
+            assert (await answer.json())["error"]["param"] == "image"
+    assert not await api.parts.queue.jobs.history("api:local", limit=1)
 
 
 WRONG: list[Any] = [
@@ -184,16 +188,13 @@ WRONG: list[Any] = [
 ]
 
 
-async def test_an_image_of_another_type_is_refused(
-    tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+async def test_an_image_of_another_type_is_refused(api: Api, subtests: pytest.Subtests) -> None:
     """A number where a text belongs would be a bug with a line in the log."""
-    async with running(tmp_path, SEES) as api:
-        for way, value in product(WAYS, WRONG):
-            with subtests.test(way.__name__, value=str(value)[:40]):
-                path, body = way(value)
-                assert (await api.post(path, body, status=400))["error"]["message"]
-        assert not await api.parts.queue.jobs.history("api:local", limit=1)
+    for way, value in product(WAYS, WRONG):
+        with subtests.test(way.__name__, value=str(value)[:40]):
+            path, body = way(value)
+            assert (await api.post(path, body, status=400))["error"]["message"]
+    assert not await api.parts.queue.jobs.history("api:local", limit=1)
 
 
 async def test_a_call_has_so_many_images(tmp_path: Path) -> None:
@@ -211,9 +212,8 @@ async def test_a_call_has_so_many_images(tmp_path: Path) -> None:
         await asyncio.gather(*(sent(IMAGES_MOST, 200, api) for _ in range(2)))
 
 
-async def test_a_model_that_only_redraws_takes_one_image(tmp_path: Path) -> None:
+async def test_a_model_that_only_redraws_takes_one_image(api: Api) -> None:
     """The others would be passed over in silence."""
-    async with running(tmp_path, SEES) as api:
-        path, body = job(data_url(GOOD))
-        answer = await api.post(path, {**body, "images": body["images"] * 2}, status=400)
-        assert "can't edit images" in answer["error"]["message"]
+    path, body = job(data_url(GOOD))
+    answer = await api.post(path, {**body, "images": body["images"] * 2}, status=400)
+    assert "can't edit images" in answer["error"]["message"]

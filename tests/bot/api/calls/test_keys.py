@@ -2,6 +2,7 @@
 
 import re
 import sqlite3
+from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 
@@ -37,6 +38,17 @@ class Page:
                     return "".join(str(part.get("text", "")) for part in shown["body"]) or key
 
 
+@pytest.fixture
+async def api(tmp_path: Path) -> AsyncIterator[Api]:
+    async with running(tmp_path, CLOSED) as api:
+        yield api
+
+
+@pytest.fixture
+async def page(api: Api) -> Page:
+    return await page_of(api)
+
+
 async def page_of(api: Api) -> Page:
     (web,) = api.parts.platforms
     assert isinstance(web, Web)
@@ -62,14 +74,13 @@ def bearer(key: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {key}"}
 
 
-async def test_a_key_is_the_person_who_made_it(tmp_path: Path) -> None:
+async def test_a_key_is_the_person_who_made_it(api: Api) -> None:
     """What a person uses by a key would count for no one."""
-    async with running(tmp_path, CLOSED) as api:
-        await api.post("/chat/completions", CAT, status=401)
-        key = await new_key(await page_of(api))
-        await api.post("/chat/completions", CAT, headers=bearer(key))
-        (job,) = await api.parts.queue.jobs.history("web:local", limit=10)
-        assert job.owner == "web:local"
+    await api.post("/chat/completions", CAT, status=401)
+    key = await new_key(await page_of(api))
+    await api.post("/chat/completions", CAT, headers=bearer(key))
+    (job,) = await api.parts.queue.jobs.history("web:local", limit=10)
+    assert job.owner == "web:local"
 
 
 async def test_a_key_is_written_nowhere(tmp_path: Path) -> None:
@@ -86,39 +97,35 @@ async def test_a_key_is_written_nowhere(tmp_path: Path) -> None:
         assert connection.execute("SELECT count(*) FROM api_keys").fetchone() == (1,)
 
 
-async def test_a_revoked_key_ends_at_once(tmp_path: Path) -> None:
+async def test_a_revoked_key_ends_at_once(api: Api, page: Page) -> None:
     """A lost key would go on being a person."""
-    async with running(tmp_path, CLOSED) as api:
-        page = await page_of(api)
-        key = await new_key(page)
-        await api.post("/chat/completions", CAT, headers=bearer(key))
-        assert "no longer works" in await page.say("/key revoke 1")
-        await api.post("/chat/completions", CAT, headers=bearer(key), status=401)
+    key = await new_key(page)
+    await api.post("/chat/completions", CAT, headers=bearer(key))
+    assert "no longer works" in await page.say("/key revoke 1")
+    await api.post("/chat/completions", CAT, headers=bearer(key), status=401)
 
 
-async def test_a_key_expires_when_it_was_said_to(tmp_path: Path) -> None:
+async def test_a_key_expires_when_it_was_said_to(api: Api, page: Page, tmp_path: Path) -> None:
     """A key lent for a day would open the door for good."""
-    async with running(tmp_path, CLOSED) as api:
-        page = await page_of(api)
-        for more in ("lap top 30d", "30D", "x --days 30", "y 2w", "q 30MIN", "r 6m"):
-            await new_key(page, more)
-        key = await new_key(page, "z 12h")
-        await api.post("/chat/completions", CAT, headers=bearer(key))
-        listed = await page.say("/key list")
-        assert listed.count("expires") == 7
-        assert "lap top ·" in listed
-        with closing(sqlite3.connect(tmp_path / "usher.sqlite")) as database:
-            lasts = "SELECT (expires_at - created_at) / 3600 FROM api_keys WHERE name = ?"
-            named = {"lap top": 720, "": 720, "x": 720, "y": 336, "z": 12, "q": 0.5, "r": 0.1}
-            for name, hours in named.items():
-                assert round(database.execute(lasts, (name,)).fetchone()[0], 3) == hours
-            database.execute("UPDATE api_keys SET expires_at = created_at WHERE name = 'z'")
-            database.commit()
-        answer = await api.post("/chat/completions", CAT, headers=bearer(key), status=401)
-        assert "has expired" in answer["error"]["message"]
-        await new_key(page)
-        answer = await api.post("/chat/completions", CAT, headers=bearer(key), status=401)
-        assert "unknown" in answer["error"]["message"]
+    for more in ("lap top 30d", "30D", "x --days 30", "y 2w", "q 30MIN", "r 6m"):
+        await new_key(page, more)
+    key = await new_key(page, "z 12h")
+    await api.post("/chat/completions", CAT, headers=bearer(key))
+    listed = await page.say("/key list")
+    assert listed.count("expires") == 7
+    assert "lap top ·" in listed
+    with closing(sqlite3.connect(tmp_path / "usher.sqlite")) as database:
+        lasts = "SELECT (expires_at - created_at) / 3600 FROM api_keys WHERE name = ?"
+        named = {"lap top": 720, "": 720, "x": 720, "y": 336, "z": 12, "q": 0.5, "r": 0.1}
+        for name, hours in named.items():
+            assert round(database.execute(lasts, (name,)).fetchone()[0], 3) == hours
+        database.execute("UPDATE api_keys SET expires_at = created_at WHERE name = 'z'")
+        database.commit()
+    answer = await api.post("/chat/completions", CAT, headers=bearer(key), status=401)
+    assert "has expired" in answer["error"]["message"]
+    await new_key(page)
+    answer = await api.post("/chat/completions", CAT, headers=bearer(key), status=401)
+    assert "unknown" in answer["error"]["message"]
 
 
 MISREAD = [
@@ -145,47 +152,41 @@ def test_a_number_in_a_name_is_no_time(name: str) -> None:
     assert _named(name) == (name, None)
 
 
-async def test_a_key_with_a_time_that_cannot_be_read_is_not_made(tmp_path: Path) -> None:
+async def test_a_key_with_a_time_that_cannot_be_read_is_not_made(page: Page) -> None:
     """It would be made all the same, and its person told nothing."""
-    async with running(tmp_path, CLOSED) as api:
-        page = await page_of(api)
-        for command in ("/key new k 10s", "/key new --service k 1.5h", "/key new k 30d --days 5"):
-            said = await page.say(command)
-            assert "30min, 12h, 30d or 2w" in said, said
-        assert "no keys" in await page.say("/key list")
+    for command in ("/key new k 10s", "/key new --service k 1.5h", "/key new k 30d --days 5"):
+        said = await page.say(command)
+        assert "30min, 12h, 30d or 2w" in said, said
+    assert "no keys" in await page.say("/key list")
 
 
-async def test_a_service_has_limits_of_its_own(tmp_path: Path) -> None:
+async def test_a_service_has_limits_of_its_own(api: Api, page: Page) -> None:
     """A service would use up what its admin may ask for."""
-    async with running(tmp_path, CLOSED) as api:
-        page = await page_of(api)
-        key = await new_key(page, "Night Watch --service")
-        await api.post("/chat/completions", CAT, headers=bearer(key))
-        assert await api.parts.queue.jobs.history("web:local", limit=10) == []
-        (job,) = await api.parts.queue.jobs.history("service:night-watch", limit=10)
-        assert job.owner == "service:night-watch"
-        assert "service:night-watch" in await page.say("/limit service:night-watch")
-        await page.say("/ban service:night-watch")
-        answer = await api.post("/chat/completions", CAT, headers=bearer(key), status=403)
-        assert answer["error"]["code"] == "banned"
-        for path, status in {
-            **dict.fromkeys(("/queue", "/hosts", "/webhooks"), 403),
-            **dict.fromkeys(("/jobs", f"/jobs/{job.id}", "/files", "/models"), 200),
-        }.items():
-            async with api.session.get(f"{api.url}{path}", headers=bearer(key)) as found:
-                assert found.status == status, path
+    key = await new_key(page, "Night Watch --service")
+    await api.post("/chat/completions", CAT, headers=bearer(key))
+    assert await api.parts.queue.jobs.history("web:local", limit=10) == []
+    (job,) = await api.parts.queue.jobs.history("service:night-watch", limit=10)
+    assert job.owner == "service:night-watch"
+    assert "service:night-watch" in await page.say("/limit service:night-watch")
+    await page.say("/ban service:night-watch")
+    answer = await api.post("/chat/completions", CAT, headers=bearer(key), status=403)
+    assert answer["error"]["code"] == "banned"
+    for path, status in {
+        **dict.fromkeys(("/queue", "/hosts", "/webhooks"), 403),
+        **dict.fromkeys(("/jobs", f"/jobs/{job.id}", "/files", "/models"), 200),
+    }.items():
+        async with api.session.get(f"{api.url}{path}", headers=bearer(key)) as found:
+            assert found.status == status, path
 
 
-async def test_forgetting_a_person_ends_their_keys(tmp_path: Path) -> None:
+async def test_forgetting_a_person_ends_their_keys(api: Api, page: Page) -> None:
     """`/forget me` would leave an access that no one remembers."""
-    async with running(tmp_path, CLOSED) as api:
-        page = await page_of(api)
-        key = await new_key(page)
-        await page.say("/forget me --sure")
-        await api.post("/chat/completions", CAT, headers=bearer(key), status=401)
+    key = await new_key(page)
+    await page.say("/forget me --sure")
+    await api.post("/chat/completions", CAT, headers=bearer(key), status=401)
 
 
-async def test_what_is_no_key_is_refused(tmp_path: Path) -> None:
+async def test_what_is_no_key_is_refused(api: Api) -> None:
     """A guess would be a person."""
     cases: list[str] = [
         "Bearer",
@@ -194,53 +195,47 @@ async def test_what_is_no_key_is_refused(tmp_path: Path) -> None:
         "Basic dXNoOnVzaA==",
         "ush_" + "x" * 43,
     ]
-    async with running(tmp_path, CLOSED) as api:
-        for header in cases:
-            headers = {"Authorization": header}
-            answer = await api.post("/chat/completions", CAT, headers=headers, status=401)
-            assert answer["error"]["code"] == "invalid_api_key", header
-            assert "ush_" + "x" * 43 not in str(answer), header
+    for header in cases:
+        headers = {"Authorization": header}
+        answer = await api.post("/chat/completions", CAT, headers=headers, status=401)
+        assert answer["error"]["code"] == "invalid_api_key", header
+        assert "ush_" + "x" * 43 not in str(answer), header
 
 
-async def test_guesses_are_limited_by_address(tmp_path: Path) -> None:
+async def test_guesses_are_limited_by_address(api: Api, page: Page) -> None:
     """Keys could be tried by the thousand; who has a right one is not locked out."""
-    async with running(tmp_path, CLOSED) as api:
-        page = await page_of(api)
-        key, unused = await new_key(page), await new_key(page)
-        await api.post("/chat/completions", CAT, headers=bearer(key))
-        statuses: list[int] = []
-        for number in range(60):
-            headers = bearer(f"ush_{number:043d}")
-            async with api.session.get(f"{api.url}/models", headers=headers) as answer:
-                statuses.append(answer.status)
-        assert statuses[0] == 401
-        assert statuses[-1] == 429
-        await api.post("/chat/completions", CAT, headers=bearer(unused))
-        await api.post("/chat/completions", CAT, headers=bearer(key))
-
-
-async def test_a_key_may_come_as_x_api_key(tmp_path: Path) -> None:
-    """Continue sends it so."""
-    async with running(tmp_path, CLOSED) as api:
-        key = await new_key(await page_of(api))
-        headers = {"x-api-key": key}
+    key, unused = await new_key(page), await new_key(page)
+    await api.post("/chat/completions", CAT, headers=bearer(key))
+    statuses: list[int] = []
+    for number in range(60):
+        headers = bearer(f"ush_{number:043d}")
         async with api.session.get(f"{api.url}/models", headers=headers) as answer:
-            assert answer.status == 200
+            statuses.append(answer.status)
+    assert statuses[0] == 401
+    assert statuses[-1] == 429
+    await api.post("/chat/completions", CAT, headers=bearer(unused))
+    await api.post("/chat/completions", CAT, headers=bearer(key))
 
 
-async def test_the_people_behind_a_service_are_people(tmp_path: Path) -> None:
+async def test_a_key_may_come_as_x_api_key(api: Api) -> None:
+    """Continue sends it so."""
+    key = await new_key(await page_of(api))
+    headers = {"x-api-key": key}
+    async with api.session.get(f"{api.url}/models", headers=headers) as answer:
+        assert answer.status == 200
+
+
+async def test_the_people_behind_a_service_are_people(api: Api, page: Page) -> None:
     """One person of a service would use up what all of them may ask for."""
     ada = {"X-OpenWebUI-User-Id": "ada-1", "X-OpenWebUI-User-Name": "Ada"}
-    async with running(tmp_path, CLOSED) as api:
-        page = await page_of(api)
-        service = bearer(await new_key(page, "webui --people"))
-        await api.post("/chat/completions", CAT, headers={**service, **ada})
-        assert len(await api.parts.queue.jobs.history("service:webui/ada-1", limit=9)) == 1
-        await page.say("/ban service:webui/ada-1")
-        await api.post("/chat/completions", CAT, headers={**service, **ada}, status=403)
-        odd = {"X-OpenWebUI-User-Id": "../x y"}
-        await api.post("/chat/completions", CAT, headers={**service, **odd})
-        assert len(await api.parts.queue.jobs.history("service:webui", limit=9)) == 1
+    service = bearer(await new_key(page, "webui --people"))
+    await api.post("/chat/completions", CAT, headers={**service, **ada})
+    assert len(await api.parts.queue.jobs.history("service:webui/ada-1", limit=9)) == 1
+    await page.say("/ban service:webui/ada-1")
+    await api.post("/chat/completions", CAT, headers={**service, **ada}, status=403)
+    odd = {"X-OpenWebUI-User-Id": "../x y"}
+    await api.post("/chat/completions", CAT, headers={**service, **odd})
+    assert len(await api.parts.queue.jobs.history("service:webui", limit=9)) == 1
 
 
 async def test_the_people_behind_a_service_are_banned_with_it(tmp_path: Path) -> None:
@@ -264,20 +259,18 @@ async def test_the_people_behind_a_service_are_banned_with_it(tmp_path: Path) ->
         await api.post("/jobs", job, headers={**service, **bob}, status=403)
 
 
-async def test_an_ordinary_key_stands_for_nobody_else(tmp_path: Path) -> None:
+async def test_an_ordinary_key_stands_for_nobody_else(api: Api) -> None:
     """A caller could write a header and be another person."""
-    async with running(tmp_path, CLOSED) as api:
-        mine = bearer(await new_key(await page_of(api)))
-        await api.post("/chat/completions", CAT, headers={**mine, "X-OpenWebUI-User-Id": "bob"})
-        assert len(await api.parts.queue.jobs.history("web:local", limit=9)) == 1
+    mine = bearer(await new_key(await page_of(api)))
+    await api.post("/chat/completions", CAT, headers={**mine, "X-OpenWebUI-User-Id": "bob"})
+    assert len(await api.parts.queue.jobs.history("web:local", limit=9)) == 1
 
 
-async def test_open_webui_shows_the_place_in_line(tmp_path: Path) -> None:
+async def test_open_webui_shows_the_place_in_line(api: Api) -> None:
     """Its people would look at an empty answer."""
-    async with running(tmp_path, CLOSED) as api:
-        key = await new_key(await page_of(api), "--style openwebui")
-        api.session.headers.update(bearer(key))
-        events, comments = await api.stream("/chat/completions", CAT)
+    key = await new_key(await page_of(api), "--style openwebui")
+    api.session.headers.update(bearer(key))
+    events, comments = await api.stream("/chat/completions", CAT)
     assert comments == []
     statuses = [event["event"] for event in events if event != "[DONE]" and "event" in event]
     assert {status["type"] for status in statuses} == {"status"}

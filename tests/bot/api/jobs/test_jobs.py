@@ -1,7 +1,6 @@
 """The native API: submit and await."""
 
 import asyncio
-import base64
 import io
 import json
 import time
@@ -12,6 +11,7 @@ import pytest
 from PIL import Image
 
 from tests.bot.api.calls.test_keys import CLOSED, bearer, new_key, page_of
+from tests.bot.api.routes.test_image_edits import data_url, png
 from tests.bot.api.whole_api import CONFIG, Api, running
 
 DRAW = {"model": "flux", "prompt": "a red cat", "seed": 7}
@@ -23,30 +23,28 @@ async def done(api: Api, job: Any) -> Any:
     return await api.get(f"/jobs/{job['id']}?wait=60")
 
 
-async def test_an_image_is_drawn_and_fetched(tmp_path: Path) -> None:
+async def test_an_image_is_drawn_and_fetched(api: Api) -> None:
     """A program could not have an image."""
-    async with running(tmp_path) as api:
-        job = await api.post("/jobs", DRAW, status=202)
-        assert job["state"] in {"pending", "processing"}
-        assert job["model"] == "flux"
-        ended = await done(api, job)
-        assert ended["state"] == "completed"
-        (file,) = ended["files"]
-        assert file["mime"] == "image/png"
-        url = api.url.removesuffix("/v1") + file["url"]
-        async with api.session.get(url) as answer:
-            data = await answer.read()
-            assert answer.headers["X-Content-Type-Options"] == "nosniff"
-        assert len(data) == file["size"]
-        assert Image.open(io.BytesIO(data)).format == "PNG"
-        await api.get(f"/jobs/{job['id']}/files/2", status=404)
-        await api.get(f"/jobs/{job['id']}/files/x", status=404)
+    job = await api.post("/jobs", DRAW, status=202)
+    assert job["state"] in {"pending", "processing"}
+    assert job["model"] == "flux"
+    ended = await done(api, job)
+    assert ended["state"] == "completed"
+    (file,) = ended["files"]
+    assert file["mime"] == "image/png"
+    url = api.url.removesuffix("/v1") + file["url"]
+    async with api.session.get(url) as answer:
+        data = await answer.read()
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert len(data) == file["size"]
+    assert Image.open(io.BytesIO(data)).format == "PNG"
+    await api.get(f"/jobs/{job['id']}/files/2", status=404)
+    await api.get(f"/jobs/{job['id']}/files/x", status=404)
 
 
-async def test_a_text_is_written(tmp_path: Path) -> None:
+async def test_a_text_is_written(api: Api) -> None:
     """A program that polls would have no answers."""
-    async with running(tmp_path) as api:
-        ended = await done(api, await api.post("/jobs", CHAT, status=202))
+    ended = await done(api, await api.post("/jobs", CHAT, status=202))
     assert ended["state"] == "completed"
     assert "What is a cat?" in ended["text"]
     assert ended["finished_at"].endswith("Z")
@@ -54,10 +52,8 @@ async def test_a_text_is_written(tmp_path: Path) -> None:
 
 async def test_an_image_starts_from_another(tmp_path: Path) -> None:
     """Editing images would need a chat."""
-    out = io.BytesIO()
-    Image.new("RGB", (96, 64), "blue").save(out, "PNG")
     able = CONFIG.replace("[text-to-image]", "[text-to-image, image-to-image]")
-    body = {**DRAW, "images": [base64.b64encode(out.getvalue()).decode()], "strength": 0.5}
+    body = {**DRAW, "images": [data_url(png())], "strength": 0.5}
     async with running(tmp_path, able) as api:
         ended = await done(api, await api.post("/jobs", body, status=202))
     assert ended["state"] == "completed"
@@ -105,16 +101,12 @@ async def test_a_long_poll_ends_with_its_time(tmp_path: Path) -> None:
 
 
 async def test_another_persons_job_is_none(tmp_path: Path) -> None:
-    """Anyone could read anyone's images by counting."""
+    """Anyone could read anyone's images, or watch their previews, by counting."""
     async with running(tmp_path, CLOSED) as api:
         page = await page_of(api)
         mine, other = bearer(await new_key(page)), bearer(await new_key(page, "robot --service"))
         job = await api.post("/jobs", DRAW, status=202, headers=mine)
-        for method, path in (
-            ("GET", ""),
-            ("DELETE", ""),
-            ("GET", "/files/1"),
-        ):
+        for method, path in (("GET", ""), ("DELETE", ""), ("GET", "/files/1"), ("GET", "/events")):
             url = f"{api.url}/jobs/{job['id']}{path}"
             async with api.session.request(method, url, headers=other) as answer:
                 assert answer.status == 404, (method, path)
@@ -122,16 +114,15 @@ async def test_another_persons_job_is_none(tmp_path: Path) -> None:
             assert (await answer.json())["data"] == []
 
 
-async def test_the_same_key_is_the_same_job(tmp_path: Path) -> None:
+async def test_the_same_key_is_the_same_job(api: Api) -> None:
     """A repeated submission would be a second job."""
     headers = {"Idempotency-Key": "one"}
-    async with running(tmp_path) as api:
-        jobs = [await api.post("/jobs", DRAW, status=202, headers=headers) for _ in range(3)]
-        assert len({job["id"] for job in jobs}) == 1
-        both = await asyncio.gather(
-            *(api.post("/jobs", DRAW, status=202, headers={"Idempotency-Key": "two"}) for _ in "ab")
-        )
-        assert len({job["id"] for job in both}) == 1
+    jobs = [await api.post("/jobs", DRAW, status=202, headers=headers) for _ in range(3)]
+    assert len({job["id"] for job in jobs}) == 1
+    both = await asyncio.gather(
+        *(api.post("/jobs", DRAW, status=202, headers={"Idempotency-Key": "two"}) for _ in "ab")
+    )
+    assert len({job["id"] for job in both}) == 1
 
 
 BAD: tuple[Any, ...] = (
@@ -151,21 +142,19 @@ BAD: tuple[Any, ...] = (
 )
 
 
-async def test_a_bad_request_makes_no_job(tmp_path: Path, subtests: pytest.Subtests) -> None:
+async def test_a_bad_request_makes_no_job(api: Api, subtests: pytest.Subtests) -> None:
     """A mistake would wait in line to fail."""
-    async with running(tmp_path) as api:
-        for body in BAD:
-            with subtests.test(str(body)):
-                answer = await api.post("/jobs", body, status=400)
-                assert answer["error"]["message"]
-                assert not await api.open_jobs()
+    for body in BAD:
+        with subtests.test(str(body)):
+            answer = await api.post("/jobs", body, status=400)
+            assert answer["error"]["message"]
+            assert not await api.open_jobs()
 
 
-async def test_a_number_without_a_job_is_404(tmp_path: Path) -> None:
+async def test_a_number_without_a_job_is_404(api: Api) -> None:
     """A made-up number would be an error of the server."""
-    async with running(tmp_path) as api:
-        for path in ("/jobs/0", "/jobs/99", "/jobs/x", "/jobs/" + "9" * 40, "/jobs/-1"):
-            await api.get(path, status=404)
+    for path in ("/jobs/0", "/jobs/99", "/jobs/x", "/jobs/" + "9" * 40, "/jobs/-1"):
+        await api.get(path, status=404)
 
 
 BAD_QUERIES = (
@@ -175,24 +164,22 @@ BAD_QUERIES = (
 )
 
 
-async def test_numbers_of_a_query_are_checked(tmp_path: Path, subtests: pytest.Subtests) -> None:
+async def test_numbers_of_a_query_are_checked(api: Api, subtests: pytest.Subtests) -> None:
     """A number out of range would hang the call or fail in the database."""
-    async with running(tmp_path) as api:
-        job = await api.post("/jobs", DRAW, status=202)
-        for query in BAD_QUERIES:
-            with subtests.test(query):
-                of = f"/{job['id']}" if query.startswith("wait") else ""
-                await api.get(f"/jobs{of}?{query}", status=400)
+    job = await api.post("/jobs", DRAW, status=202)
+    for query in BAD_QUERIES:
+        with subtests.test(query):
+            of = f"/{job['id']}" if query.startswith("wait") else ""
+            await api.get(f"/jobs{of}?{query}", status=400)
 
 
-async def test_events_tell_a_job_to_its_end(tmp_path: Path) -> None:
+async def test_events_tell_a_job_to_its_end(api: Api) -> None:
     """A program would have to ask again and again."""
-    async with running(tmp_path) as api:
-        text = await api.post("/jobs", CHAT, status=202)
-        told = await api.events(f"/jobs/{text['id']}/events")
-        again = await api.events(f"/jobs/{text['id']}/events")
-        drawn = await api.post("/jobs", DRAW, status=202)
-        grown = await api.events(f"/jobs/{drawn['id']}/events")
+    text = await api.post("/jobs", CHAT, status=202)
+    told = await api.events(f"/jobs/{text['id']}/events")
+    again = await api.events(f"/jobs/{text['id']}/events")
+    drawn = await api.post("/jobs", DRAW, status=202)
+    grown = await api.events(f"/jobs/{drawn['id']}/events")
     said = "".join(event["text"] for event in told if event["type"] == "text")
     assert said == told[-1]["job"]["text"]
     states = [event["state"] for event in told if event["type"] == "state"]
@@ -234,14 +221,13 @@ async def test_a_broken_connection_goes_on_where_it_was(tmp_path: Path) -> None:
             assert answer.status == 204
 
 
-async def test_what_a_server_said_beside_the_text_is_shown(tmp_path: Path) -> None:
+async def test_what_a_server_said_beside_the_text_is_shown(api: Api) -> None:
     """A program that polls could not see the calls of tools, or whether an answer was cut."""
-    async with running(tmp_path) as api:
-        ended = await done(api, await api.post("/jobs", CHAT, status=202))
-        assert ended["answer"]["message"]["content"] == ended["text"]
-        assert ended["answer"]["usage"]["total_tokens"] > 0
-        drawn = await done(api, await api.post("/jobs", DRAW, status=202))
-        assert drawn["answer"] is None
+    ended = await done(api, await api.post("/jobs", CHAT, status=202))
+    assert ended["answer"]["message"]["content"] == ended["text"]
+    assert ended["answer"]["usage"]["total_tokens"] > 0
+    drawn = await done(api, await api.post("/jobs", DRAW, status=202))
+    assert drawn["answer"] is None
 
 
 async def test_the_same_key_with_another_request_is_refused(tmp_path: Path) -> None:
@@ -263,35 +249,23 @@ async def test_the_same_key_with_another_request_is_refused(tmp_path: Path) -> N
         assert len({body["id"] for body in bodies}) == 1
 
 
-async def test_nobody_hears_of_another_persons_job(tmp_path: Path) -> None:
-    """Previews would be watched by counting."""
-    async with running(tmp_path, CLOSED) as api:
-        page = await page_of(api)
-        mine, other = bearer(await new_key(page)), bearer(await new_key(page, "robot --service"))
-        job = await api.post("/jobs", DRAW, status=202, headers=mine)
-        url = f"{api.url}/jobs/{job['id']}/events"
-        async with api.session.get(url, headers=other) as answer:
-            assert answer.status == 404
-
-
-async def test_jobs_are_listed_in_pages_and_by_state(tmp_path: Path) -> None:
+async def test_jobs_are_listed_in_pages_and_by_state(api: Api) -> None:
     """A program could not find a job among many, or would see some twice."""
-    async with running(tmp_path) as api:
-        made = [await api.post("/jobs", CHAT, status=202) for _ in range(5)]
-        for job in made:
-            await done(api, job)
-        await api.session.delete(f"{api.url}/jobs/{made[0]['id']}")  # it has ended
-        newest = [job["id"] for job in reversed(made)]
+    made = [await api.post("/jobs", CHAT, status=202) for _ in range(5)]
+    for job in made:
+        await done(api, job)
+    await api.session.delete(f"{api.url}/jobs/{made[0]['id']}")  # it has ended
+    newest = [job["id"] for job in reversed(made)]
 
-        async def ids(query: str) -> list[int]:
-            return [job["id"] for job in (await api.get(f"/jobs?{query}"))["data"]]
+    async def ids(query: str) -> list[int]:
+        return [job["id"] for job in (await api.get(f"/jobs?{query}"))["data"]]
 
-        assert await ids("limit=2") == newest[:2]
-        assert await ids(f"limit=2&before={newest[1]}") == newest[2:4]
-        assert await ids(f"limit=2&before={newest[3]}") == newest[4:]
-        assert await ids("state=completed&limit=3") == newest[:3]
-        assert await ids(f"state=completed&before={newest[2]}") == newest[3:]
-        assert await ids("state=open") == await ids("state=failed") == []
+    assert await ids("limit=2") == newest[:2]
+    assert await ids(f"limit=2&before={newest[1]}") == newest[2:4]
+    assert await ids(f"limit=2&before={newest[3]}") == newest[4:]
+    assert await ids("state=completed&limit=3") == newest[:3]
+    assert await ids(f"state=completed&before={newest[2]}") == newest[3:]
+    assert await ids("state=open") == await ids("state=failed") == []
 
 
 async def test_open_jobs_are_listed_by_state(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from bot.api.jobs import webhook_calls
 from bot.api.jobs.webhook_calls import AT_ONCE
 from tests.bot.api.calls.test_keys import CLOSED, bearer, new_key, page_of
 from tests.bot.api.jobs.test_jobs import CHAT, DRAW, SLOW, done
-from tests.bot.api.whole_api import CONFIG, WAIT_S, running
+from tests.bot.api.whole_api import CONFIG, WAIT_S, Api, running
 
 if TYPE_CHECKING:
     from queueing.core.jobs import Job
@@ -206,11 +206,10 @@ async def test_no_other_origin_is_called(tmp_path: Path, subtests: pytest.Subtes
                 assert not await api.open_jobs()
 
 
-async def test_without_a_list_nothing_is_called(tmp_path: Path) -> None:
+async def test_without_a_list_nothing_is_called(api: Api) -> None:
     """A caller could choose the address while the operator chose nothing."""
-    async with running(tmp_path) as api:
-        body = {**CHAT, "webhook": "https://example.com/"}
-        assert (await api.post("/jobs", body, status=400))["error"]["param"] == "webhook"
+    body = {**CHAT, "webhook": "https://example.com/"}
+    assert (await api.post("/jobs", body, status=400))["error"]["param"] == "webhook"
 
 
 async def test_a_redirect_is_not_followed(
@@ -330,15 +329,14 @@ async def test_a_forgotten_job_calls_nothing(
 
 
 async def test_a_program_that_only_asks_leaves_nothing_behind(
-    tmp_path: Path, acknowledged: Acknowledged
+    api: Api, acknowledged: Acknowledged
 ) -> None:
     """Retention keeps what no one has been told, so programs' jobs would fill the disk."""
-    async with running(tmp_path) as api:
-        jobs = [await api.post("/jobs", CHAT, status=202) for _ in range(3)]
-        told = {await acknowledged.next() for _ in jobs}
-        assert told == {job["id"] for job in jobs}
-        left: list[Job] = await api.parts.queue.deliveries.unacknowledged("api:local")
-        assert left == []
+    jobs = [await api.post("/jobs", CHAT, status=202) for _ in range(3)]
+    told = {await acknowledged.next() for _ in jobs}
+    assert told == {job["id"] for job in jobs}
+    left: list[Job] = await api.parts.queue.deliveries.unacknowledged("api:local")
+    assert left == []
 
 
 def test_an_old_call_is_not_believed() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.bot.api.response_api import CAT, HELLO, TOOL, WEATHER, text_of, whole
 from tests.bot.api.scripted import piece, scripted
-from tests.bot.api.whole_api import running
+from tests.bot.api.whole_api import Api
 from tests.specs.openai_spec import check_answer
 
 SAID = {"type": "output_text", "text": "Hm.", "annotations": [], "logprobs": []}
@@ -187,15 +187,14 @@ BAD: tuple[tuple[Any, int, str | None, str], ...] = (
 
 
 async def test_a_bad_request_is_refused_with_a_sentence(
-    tmp_path: Path, subtests: pytest.Subtests
+    api: Api, subtests: pytest.Subtests
 ) -> None:
     """A program would repeat it, or take the error for an answer."""
-    async with running(tmp_path) as api:
-        for body, status, param, word in BAD:
-            with subtests.test(str(body)):
-                answer = await api.post("/responses", body, status=status)
-                assert not await api.open_jobs()
-                error = answer["error"]
-                assert set(error) == {"message", "type", "param", "code"}
-                assert (error["param"], error["message"][-1] in ".?") == (param, True)
-                assert word in error["message"]
+    for body, status, param, word in BAD:
+        with subtests.test(str(body)):
+            answer = await api.post("/responses", body, status=status)
+            assert not await api.open_jobs()
+            error = answer["error"]
+            assert set(error) == {"message", "type", "param", "code"}
+            assert (error["param"], error["message"][-1] in ".?") == (param, True)
+            assert word in error["message"]

@@ -10,27 +10,25 @@ import pytest
 
 from queueing.core.jobs import JobState
 from tests.bot.api.response_api import CAT, HELLO, TOOL, WEATHER, events_of, text_of, whole
-from tests.bot.api.scripted import call, piece, scripted, soon, usage
-from tests.bot.api.whole_api import CONFIG, running
+from tests.bot.api.scripted import call, piece, scripted, usage
+from tests.bot.api.whole_api import CONFIG, Api, running
 from tests.specs.openai_spec import check_event
 
 SLOW = CONFIG.replace("service_s: 0.1", "service_s: 60")
 
 
-async def test_an_answer_comes_whole(tmp_path: Path) -> None:
+async def test_an_answer_comes_whole(api: Api) -> None:
     """n8n's chat node asks this way unless it is told otherwise."""
-    async with running(tmp_path) as api:
-        answer = await whole(api, {**CAT, "metadata": {"a": "b"}, "user": "me", "store": True})
+    answer = await whole(api, {**CAT, "metadata": {"a": "b"}, "user": "me", "store": True})
     assert "What is a cat?" in text_of(answer)
     assert answer["status"] == "completed"
     assert answer["usage"]["output_tokens"] > 10
     assert (answer["metadata"], answer["user"], answer["store"]) == ({"a": "b"}, "me", False)
 
 
-async def test_an_answer_comes_in_pieces(tmp_path: Path) -> None:
+async def test_an_answer_comes_in_pieces(api: Api) -> None:
     """The words of a streamed answer would come all at once, or not in order."""
-    async with running(tmp_path) as api:
-        events = await events_of(api, CAT)
+    events = await events_of(api, CAT)
     deltas = [event["delta"] for event in events if event["type"] == "response.output_text.delta"]
     last = events[-1]
     assert len(deltas) > 10
@@ -47,12 +45,11 @@ async def test_an_answer_comes_in_pieces(tmp_path: Path) -> None:
     ]
 
 
-async def test_every_event_has_its_name(tmp_path: Path) -> None:
+async def test_every_event_has_its_name(api: Api) -> None:
     """Clients that read events by name would read none."""
-    async with running(tmp_path) as api:
-        body = {**CAT, "stream": True}
-        async with api.session.post(f"{api.url}/responses", json=body) as answer:
-            blocks = [each for each in (await answer.text()).split("\n\n") if "data: " in each]
+    body = {**CAT, "stream": True}
+    async with api.session.post(f"{api.url}/responses", json=body) as answer:
+        blocks = [each for each in (await answer.text()).split("\n\n") if "data: " in each]
     for block in blocks:
         name, data = block.split("\n")
         assert name == f"event: {json.loads(data.removeprefix('data: '))['type']}"
@@ -220,16 +217,6 @@ async def test_a_server_lost_in_the_middle_ends_the_stream_with_an_error(tmp_pat
     assert error["error"]["message"] == error["message"]
 
 
-async def test_hanging_up_ends_the_work_on_the_server(tmp_path: Path) -> None:
-    """The GPU would work for no one."""
-    async with scripted(tmp_path, (*HELLO, "hold")) as (api, server):
-        body = {**CAT, "stream": True}
-        async with api.session.post(f"{api.url}/responses", json=body):
-            await soon(server.held)
-        await soon(server.left)
-        await api.until(lambda jobs: not jobs)
-
-
 async def test_likely_words_are_told_where_they_are_asked_for(tmp_path: Path) -> None:
     """Other clients would get fields that they did not ask for."""
     likely = {"token": "Hi", "logprob": -0.5, "top_logprobs": [{"token": "Ho", "logprob": -1}]}
@@ -245,22 +232,20 @@ async def test_likely_words_are_told_where_they_are_asked_for(tmp_path: Path) ->
         assert (told["logprob"], told["bytes"]) == (-0.5, [72, 105])
 
 
-async def test_nothing_is_stored(tmp_path: Path) -> None:
+async def test_nothing_is_stored(api: Api) -> None:
     """A client would wait for a response that never appears."""
     calls = (("GET", ""), ("DELETE", ""), ("POST", "/cancel"), ("GET", "/input_items"))
-    async with running(tmp_path) as api:
-        for method, path in calls:
-            url = f"{api.url}/responses/resp_1{path}"
-            async with api.session.request(method, url) as answer:
-                assert answer.status == 404, (method, path)
-                assert "not stored" in (await answer.json())["error"]["message"], (method, path)
+    for method, path in calls:
+        url = f"{api.url}/responses/resp_1{path}"
+        async with api.session.request(method, url) as answer:
+            assert answer.status == 404, (method, path)
+            assert "not stored" in (await answer.json())["error"]["message"], (method, path)
 
 
-async def test_the_place_comes_as_the_client_shows_it(tmp_path: Path) -> None:
+async def test_the_place_comes_as_the_client_shows_it(api: Api) -> None:
     """A client that cannot read comments would not know how long it waits."""
-    async with running(tmp_path) as api:
-        events, comments = await api.stream("/responses", {**CAT, "usher_progress": True})
-        plain, told = await api.stream("/responses", CAT)
+    events, comments = await api.stream("/responses", {**CAT, "usher_progress": True})
+    plain, told = await api.stream("/responses", CAT)
     assert comments == []
     assert events[2]["usher"]["state"] == "pending"
     assert json.loads(told[0].removeprefix(": usher "))["state"] == "pending"
@@ -282,12 +267,11 @@ async def test_a_cancelled_job_ends_its_stream_with_an_error(tmp_path: Path) -> 
     assert events[-1]["error"]["code"] == "cancelled"
 
 
-async def test_a_complete_answer_is_sent_again(tmp_path: Path) -> None:
+async def test_a_complete_answer_is_sent_again(api: Api) -> None:
     """A finished answer would be generated twice."""
     headers = {"Idempotency-Key": "one"}
-    async with running(tmp_path) as api:
-        first = await api.post("/responses", CAT, headers=headers)
-        api.session.headers.update(headers)
-        events = await events_of(api, CAT)
+    first = await api.post("/responses", CAT, headers=headers)
+    api.session.headers.update(headers)
+    events = await events_of(api, CAT)
     assert events[-1]["response"]["id"] == first["id"]
     assert events[-1]["response"]["output"] == first["output"]

@@ -13,7 +13,8 @@ from pydantic import BaseModel
 
 from queueing.core.requests import Chat
 from tests.bot.api.calls.test_keys import CLOSED, new_key, page_of
-from tests.bot.api.openai_sdk import CAT, SAID, programming, text_of
+from tests.bot.api.openai_sdk import CAT, SAID, Program, text_of
+from tests.bot.api.routes.test_image_edits import data_url, png
 from tests.bot.api.whole_api import running
 
 TOOL: Any = {
@@ -38,102 +39,91 @@ class Animal(BaseModel):
     legs: int
 
 
-def image() -> str:
-    out = io.BytesIO()
-    Image.new("RGB", (32, 16), "red").save(out, "PNG")
-    return "data:image/png;base64," + base64.b64encode(out.getvalue()).decode()
-
-
-async def test_a_whole_answer_and_a_stream_are_complete(tmp_path: Path) -> None:
+async def test_a_whole_answer_and_a_stream_are_complete(program: Program) -> None:
     """A program would miss the reason for the end, the usage or the model."""
-    async with programming(tmp_path) as program:
-        completions = program.client.chat.completions
-        whole = await completions.create(**CAT)
-        assert whole.choices[0].message.content == SAID
-        assert whole.choices[0].finish_reason == "stop"
-        assert whole.usage is not None
-        assert whole.usage.completion_tokens == 6
-        assert whole.model == "alpha"
-        options: Any = {"stream": True, "stream_options": {"include_usage": True}}
-        chunks = [chunk async for chunk in await completions.create(**CAT, **options)]
-        assert text_of(chunks) == SAID
-        assert [c.usage.completion_tokens for c in chunks if c.usage is not None] == [6]
-        assert len({(chunk.id, chunk.model, chunk.created) for chunk in chunks}) == 1
-        assert [chunk for chunk in chunks if not chunk.choices] == chunks[-1:]
-        plain = [chunk async for chunk in await completions.create(**CAT, stream=True)]
-        assert all(chunk.choices for chunk in plain), "careless programs read the first choice"
+    completions = program.client.chat.completions
+    whole = await completions.create(**CAT)
+    assert whole.choices[0].message.content == SAID
+    assert whole.choices[0].finish_reason == "stop"
+    assert whole.usage is not None
+    assert whole.usage.completion_tokens == 6
+    assert whole.model == "alpha"
+    options: Any = {"stream": True, "stream_options": {"include_usage": True}}
+    chunks = [chunk async for chunk in await completions.create(**CAT, **options)]
+    assert text_of(chunks) == SAID
+    assert [c.usage.completion_tokens for c in chunks if c.usage is not None] == [6]
+    assert len({(chunk.id, chunk.model, chunk.created) for chunk in chunks}) == 1
+    assert [chunk for chunk in chunks if not chunk.choices] == chunks[-1:]
+    plain = [chunk async for chunk in await completions.create(**CAT, stream=True)]
+    assert all(chunk.choices for chunk in plain), "careless programs read the first choice"
 
 
-async def test_tools_are_called(tmp_path: Path) -> None:
+async def test_tools_are_called(program: Program) -> None:
     """Agents work by nothing else; a server leaves out `type`, and clients need it."""
-    async with programming(tmp_path) as program:
-        program.server.tool_calls = CALLED
-        asked = {**CAT, "tools": [TOOL], "tool_choice": "auto", "parallel_tool_calls": False}
-        whole = await program.client.chat.completions.create(**asked)
-        (call,) = whole.choices[0].message.tool_calls or [None]
-        assert call is not None
-        assert call.type == "function"
-        assert (call.function.name, call.function.arguments) == ("weather", '{"city": "Graz"}')
-        assert whole.choices[0].finish_reason == "tool_calls"
-        async with program.client.chat.completions.stream(**asked) as stream:
-            done = await stream.get_final_completion()
-        assert done.choices[0].message.tool_calls is not None
-        (call,) = done.choices[0].message.tool_calls
-        assert (call.id, call.function.arguments) == ("call_1", '{"city": "Graz"}')
-        went = program.server.posted("/v1/chat/completions")[-1]
-        assert went["tools"][0]["function"]["name"] == "weather"
-        answered = [
-            *CAT["messages"],
-            {"role": "assistant", "content": None, "tool_calls": [call.model_dump()]},
-            {"role": "tool", "tool_call_id": "call_1", "content": "sunny"},
-        ]
-        told = await program.client.chat.completions.create(model="alpha", messages=answered)
-        assert told.choices[0].message.content == SAID
+    program.server.tool_calls = CALLED
+    asked = {**CAT, "tools": [TOOL], "tool_choice": "auto", "parallel_tool_calls": False}
+    whole = await program.client.chat.completions.create(**asked)
+    (call,) = whole.choices[0].message.tool_calls or [None]
+    assert call is not None
+    assert call.type == "function"
+    assert (call.function.name, call.function.arguments) == ("weather", '{"city": "Graz"}')
+    assert whole.choices[0].finish_reason == "tool_calls"
+    async with program.client.chat.completions.stream(**asked) as stream:
+        done = await stream.get_final_completion()
+    assert done.choices[0].message.tool_calls is not None
+    (call,) = done.choices[0].message.tool_calls
+    assert (call.id, call.function.arguments) == ("call_1", '{"city": "Graz"}')
+    went = program.server.posted("/v1/chat/completions")[-1]
+    assert went["tools"][0]["function"]["name"] == "weather"
+    answered = [
+        *CAT["messages"],
+        {"role": "assistant", "content": None, "tool_calls": [call.model_dump()]},
+        {"role": "tool", "tool_call_id": "call_1", "content": "sunny"},
+    ]
+    told = await program.client.chat.completions.create(model="alpha", messages=answered)
+    assert told.choices[0].message.content == SAID
 
 
-async def test_an_answer_has_the_form_asked_for(tmp_path: Path) -> None:
+async def test_an_answer_has_the_form_asked_for(program: Program) -> None:
     """`chat.completions.parse` sends a JSON schema and reads the answer by it."""
-    async with programming(tmp_path) as program:
-        program.server.words = ('{"name": "cat",', '"legs": 4}')
-        parsed = await program.client.chat.completions.parse(**CAT, response_format=Animal)
-        assert parsed.choices[0].message.parsed == Animal(name="cat", legs=4)
-        went = program.server.posted("/v1/chat/completions")[-1]
-        assert went["response_format"]["json_schema"]["name"] == "Animal"
+    program.server.words = ('{"name": "cat",', '"legs": 4}')
+    parsed = await program.client.chat.completions.parse(**CAT, response_format=Animal)
+    assert parsed.choices[0].message.parsed == Animal(name="cat", legs=4)
+    went = program.server.posted("/v1/chat/completions")[-1]
+    assert went["response_format"]["json_schema"]["name"] == "Animal"
 
 
-async def test_an_image_is_seen(tmp_path: Path) -> None:
+async def test_an_image_is_seen(program: Program) -> None:
     """A question about an image would be answered without it."""
     look = [
         {"type": "text", "text": "What is this?"},
-        {"type": "image_url", "image_url": {"url": image(), "detail": "low"}},
+        {"type": "image_url", "image_url": {"url": data_url(png()), "detail": "low"}},
     ]
-    async with programming(tmp_path) as program:
-        messages: Any = [{"role": "user", "content": look}]
-        await program.client.chat.completions.create(model="alpha", messages=messages)
-        (job,) = await program.jobs()
-        assert isinstance(job.request, Chat)
-        went = program.server.posted("/v1/chat/completions")[-1]
-        assert went["messages"][0]["content"][1]["image_url"]["url"].startswith("data:image/")
+    messages: Any = [{"role": "user", "content": look}]
+    await program.client.chat.completions.create(model="alpha", messages=messages)
+    (job,) = await program.jobs()
+    assert isinstance(job.request, Chat)
+    went = program.server.posted("/v1/chat/completions")[-1]
+    assert went["messages"][0]["content"][1]["image_url"]["url"].startswith("data:image/")
 
 
-async def test_models_and_images_are_read(tmp_path: Path) -> None:
+async def test_models_and_images_are_read(program: Program) -> None:
     """A program could offer no model, or show no image."""
-    async with programming(tmp_path) as program:
-        assert {model.id async for model in program.client.models.list()} == {"alpha", "flux"}
-        assert (await program.client.models.retrieve("flux")).object == "model"
-        made = await program.client.images.generate(model="flux", prompt="a fox", n=2)
-        assert made.data is not None
-        for image in made.data:
-            assert image.b64_json is not None
-            Image.open(io.BytesIO(base64.b64decode(image.b64_json))).verify()
-        assert len(made.data) == 2
-        events = [
-            event.type
-            async for event in await program.client.images.generate(
-                model="flux", prompt="a fox", stream=True, partial_images=1
-            )
-        ]
-        assert events[-1] == "image_generation.completed"
+    assert {model.id async for model in program.client.models.list()} == {"alpha", "flux"}
+    assert (await program.client.models.retrieve("flux")).object == "model"
+    made = await program.client.images.generate(model="flux", prompt="a fox", n=2)
+    assert made.data is not None
+    for image in made.data:
+        assert image.b64_json is not None
+        Image.open(io.BytesIO(base64.b64decode(image.b64_json))).verify()
+    assert len(made.data) == 2
+    events = [
+        event.type
+        async for event in await program.client.images.generate(
+            model="flux", prompt="a fox", stream=True, partial_images=1
+        )
+    ]
+    assert events[-1] == "image_generation.completed"
 
 
 REFUSED: tuple[tuple[Any, type[openai.APIStatusError], str, str | None], ...] = (
@@ -145,16 +135,15 @@ REFUSED: tuple[tuple[Any, type[openai.APIStatusError], str, str | None], ...] = 
 )
 
 
-async def test_a_refusal_is_its_own_exception(tmp_path: Path) -> None:
+async def test_a_refusal_is_its_own_exception(program: Program) -> None:
     """A program could not tell a mistake of its own from a server that is down, and would retry."""
-    async with programming(tmp_path) as program:
-        for count, (changed, error, param, code) in enumerate(REFUSED, start=1):
-            with pytest.raises(error) as raised:
-                await program.client.chat.completions.create(**{**CAT, **changed})
-            assert (raised.value.param, raised.value.code) == (param, code)
-            assert raised.value.request_id, changed
-            assert len(program.requests) == count, "it was repeated"
-            assert await program.jobs() == [], changed
+    for count, (changed, error, param, code) in enumerate(REFUSED, start=1):
+        with pytest.raises(error) as raised:
+            await program.client.chat.completions.create(**{**CAT, **changed})
+        assert (raised.value.param, raised.value.code) == (param, code)
+        assert raised.value.request_id, changed
+        assert len(program.requests) == count, "it was repeated"
+        assert await program.jobs() == [], changed
 
 
 async def test_a_key_that_is_revoked_ends_with_the_call(tmp_path: Path) -> None:

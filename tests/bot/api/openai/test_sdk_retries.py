@@ -14,7 +14,7 @@ from bot.api.runs import answers as answering
 from bot.core.content import Moment
 from bot.core.refusals import Refusal, RefusalKind
 from queueing.core.jobs import JobState
-from tests.bot.api.openai_sdk import CAT, SAID, programming
+from tests.bot.api.openai_sdk import CAT, SAID, Program, programming
 from tests.fakes.llm.llm_script import Fault
 
 
@@ -72,36 +72,34 @@ async def test_the_package_comes_again_when_it_is_told_to(
         await patient.close()
 
 
-async def test_a_call_that_broke_off_goes_on_with_its_job(tmp_path: Path) -> None:
+async def test_a_call_that_broke_off_goes_on_with_its_job(program: Program) -> None:
     """A program with a short time limit would be in line three times, and be answered never."""
-    async with programming(tmp_path) as program:
-        program.server.hold.clear()
-        client = program.another(timeout=0.5, max_retries=20)
-        longer = {"x-stainless-read-timeout": "60"}  # than it really waits
-        asking = asyncio.create_task(client.chat.completions.create(**CAT, extra_headers=longer))
-        await program.until_requested(2)
-        program.server.hold.set()
-        assert (await asking).choices[0].message.content == SAID
-        assert [each["x-stainless-retry-count"] for each in program.requests][:2] == ["0", "1"]
-        assert len(await program.jobs()) == 1
-        assert len(program.server.posted("/v1/chat/completions")) == 1
-        await client.close()
+    program.server.hold.clear()
+    client = program.another(timeout=0.5, max_retries=20)
+    longer = {"x-stainless-read-timeout": "60"}  # than it really waits
+    asking = asyncio.create_task(client.chat.completions.create(**CAT, extra_headers=longer))
+    await program.until_requested(2)
+    program.server.hold.set()
+    assert (await asking).choices[0].message.content == SAID
+    assert [each["x-stainless-retry-count"] for each in program.requests][:2] == ["0", "1"]
+    assert len(await program.jobs()) == 1
+    assert len(program.server.posted("/v1/chat/completions")) == 1
+    await client.close()
 
 
-async def test_a_program_with_little_patience_is_kept_waiting(tmp_path: Path) -> None:
+async def test_a_program_with_little_patience_is_kept_waiting(program: Program) -> None:
     """It would give up before its turn, and come again, as often as it may."""
-    async with programming(tmp_path) as program:
-        program.server.hold.clear()
-        client = program.another(timeout=1.0, max_retries=2)
-        asking = client.chat.completions.with_streaming_response.create(**CAT)
-        async with asking as begun:  # within its second, though there is no answer yet
-            pieces = begun.iter_bytes()
-            assert [await anext(pieces) for _ in range(4)] == [b" "] * 4  # two seconds and more
-            program.server.hold.set()
-            said = b"".join([piece async for piece in pieces])
-        assert SAID in json.loads(said)["choices"][0]["message"]["content"]
-        assert len(program.requests) == 1
-        await client.close()
+    program.server.hold.clear()
+    client = program.another(timeout=1.0, max_retries=2)
+    asking = client.chat.completions.with_streaming_response.create(**CAT)
+    async with asking as begun:  # within its second, though there is no answer yet
+        pieces = begun.iter_bytes()
+        assert [await anext(pieces) for _ in range(4)] == [b" "] * 4  # two seconds and more
+        program.server.hold.set()
+        said = b"".join([piece async for piece in pieces])
+    assert SAID in json.loads(said)["choices"][0]["message"]["content"]
+    assert len(program.requests) == 1
+    await client.close()
 
 
 async def test_white_space_before_an_answer_is_read_over(
@@ -117,15 +115,6 @@ async def test_white_space_before_an_answer_is_read_over(
             program.server.hold.set()
             assert (await begun.text()).startswith(" ")
             assert (await begun.parse()).choices[0].message.content == SAID
-
-
-async def test_ten_calls_at_once_are_ten_jobs(tmp_path: Path) -> None:
-    """A program that asks ten times wants ten answers."""
-    more = "limits: {open_per_person: 20, queued_per_person: 20}"
-    async with programming(tmp_path, more=more) as program:
-        ask = program.client.chat.completions.create
-        answers = await asyncio.gather(*(ask(**CAT) for _ in range(10)))
-        assert len({answer.id for answer in answers}) == 10
 
 
 @pytest.mark.parametrize("path", ["chat", "responses"])

@@ -9,7 +9,7 @@ import pytest
 from bot.api.calls import callers
 from bot.api.runs import answers
 from queueing.core.jobs import JobState
-from tests.bot.api.openai_sdk import CAT, SAID, programming, text_of
+from tests.bot.api.openai_sdk import CAT, SAID, Program, programming, text_of
 from tests.fakes.llm.llm_script import Fault
 
 
@@ -37,58 +37,54 @@ async def test_comments_and_empty_chunks_are_read_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("often")
-async def test_a_blocking_client_reads_the_same(tmp_path: Path) -> None:
+async def test_a_blocking_client_reads_the_same(program: Program) -> None:
     """Most scripts are written so."""
-    async with programming(tmp_path) as program:
-        program.server.hold.clear()
+    program.server.hold.clear()
 
-        def read() -> str:
-            with program.blocking() as client:
-                return text_of(list(client.chat.completions.create(**CAT, stream=True)))
+    def read() -> str:
+        with program.blocking() as client:
+            return text_of(list(client.chat.completions.create(**CAT, stream=True)))
 
-        reading = asyncio.create_task(asyncio.to_thread(read))
-        await program.until_running()
-        program.server.hold.set()
-        assert await reading == SAID
+    reading = asyncio.create_task(asyncio.to_thread(read))
+    await program.until_running()
+    program.server.hold.set()
+    assert await reading == SAID
 
 
 @pytest.mark.parametrize("fault", [Fault.ERROR_INSIDE, Fault.CUT, Fault.CRASH, Fault.GARBAGE])
-async def test_an_answer_that_breaks_off_is_an_error(fault: Fault, tmp_path: Path) -> None:
+async def test_an_answer_that_breaks_off_is_an_error(program: Program, fault: Fault) -> None:
     """Half an answer would pass for a whole one."""
-    async with programming(tmp_path) as program:
-        program.server.faults.append(fault)
-        with pytest.raises(openai.APIError, match=r"[A-Z].*\.") as error:
-            _ = [chunk async for chunk in await program.stream()]
-        assert not isinstance(error.value, openai.APIConnectionError)
-        await program.until_all_is_over()
-        assert len(program.requests) == 1
+    program.server.faults.append(fault)
+    with pytest.raises(openai.APIError, match=r"[A-Z].*\.") as error:
+        _ = [chunk async for chunk in await program.stream()]
+    assert not isinstance(error.value, openai.APIConnectionError)
+    await program.until_all_is_over()
+    assert len(program.requests) == 1
 
 
-async def test_a_server_killed_in_mid_stream_is_an_error(tmp_path: Path) -> None:
+async def test_a_server_killed_in_mid_stream_is_an_error(program: Program) -> None:
     """A stream that only ends passes for complete in every package."""
-    async with programming(tmp_path) as program:
-        program.server.hold.clear()
-        stream = await program.stream()
-        await anext(stream)
-        await program.until_running()
-        await program.server.stop()
-        with pytest.raises(openai.APIError) as error:
-            _ = [chunk async for chunk in stream]
-        assert not isinstance(error.value, openai.APIConnectionError)
-        await program.api.until(lambda jobs: not jobs)
+    program.server.hold.clear()
+    stream = await program.stream()
+    await anext(stream)
+    await program.until_running()
+    await program.server.stop()
+    with pytest.raises(openai.APIError) as error:
+        _ = [chunk async for chunk in stream]
+    assert not isinstance(error.value, openai.APIConnectionError)
+    await program.api.until(lambda jobs: not jobs)
 
 
-async def test_hanging_up_ends_the_work_on_the_server(tmp_path: Path) -> None:
+async def test_hanging_up_ends_the_work_on_the_server(program: Program) -> None:
     """The GPU would write for no one."""
-    async with programming(tmp_path) as program:
-        program.server.hold.clear()
-        stream = await program.stream()
-        await program.until_running()
-        await stream.close()
-        await program.until_all_is_over()
-        assert program.server.aborted == 1
-        (job,) = await program.jobs()
-        assert job.state is JobState.CANCELLED
+    program.server.hold.clear()
+    stream = await program.stream()
+    await program.until_running()
+    await stream.close()
+    await program.until_all_is_over()
+    assert program.server.aborted == 1
+    (job,) = await program.jobs()
+    assert job.state is JobState.CANCELLED
 
 
 async def test_hanging_up_ends_the_wait(tmp_path: Path) -> None:
@@ -106,20 +102,19 @@ async def test_hanging_up_ends_the_wait(tmp_path: Path) -> None:
         await program.until_all_is_over()
 
 
-async def test_a_blocking_client_hangs_up_as_well(tmp_path: Path) -> None:
+async def test_a_blocking_client_hangs_up_as_well(program: Program) -> None:
     """A script that is stopped, or leaves its loop early, says no more than that."""
-    async with programming(tmp_path) as program:
-        program.server.hold.clear()
+    program.server.hold.clear()
 
-        def read_a_little() -> None:
-            with program.blocking() as client:
-                for chunk in client.chat.completions.create(**CAT, stream=True):
-                    if text_of([chunk]):
-                        break
+    def read_a_little() -> None:
+        with program.blocking() as client:
+            for chunk in client.chat.completions.create(**CAT, stream=True):
+                if text_of([chunk]):
+                    break
 
-        await asyncio.to_thread(read_a_little)
-        await program.until_all_is_over()
-        assert program.server.aborted == 1
+    await asyncio.to_thread(read_a_little)
+    await program.until_all_is_over()
+    assert program.server.aborted == 1
 
 
 async def test_leaving_a_call_that_does_not_stream_ends_it(

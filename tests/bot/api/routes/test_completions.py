@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from openai import AsyncOpenAI
 
 from tests.bot.api.scripted import scripted, soon, text_piece, usage
-from tests.bot.api.whole_api import Api, running
+from tests.bot.api.whole_api import Api
 from tests.specs.openai_spec import check_answer, check_request
 
 ONCE = {"model": "llama", "prompt": "Once upon a time"}
@@ -30,12 +29,11 @@ async def streamed(api: Api, body: Any) -> tuple[list[Any], str]:
     return events, "".join(choice["text"] for event in events for choice in event["choices"])
 
 
-async def test_a_prompt_is_completed(tmp_path: Path) -> None:
+async def test_a_prompt_is_completed(api: Api) -> None:
     """Editors and older programs ask this way."""
-    async with running(tmp_path) as api:
-        answer = await whole(api, ONCE)
-        events, text = await streamed(api, {**ONCE, "stream_options": {"include_usage": True}})
-        plain, _ = await streamed(api, ONCE)
+    answer = await whole(api, ONCE)
+    events, text = await streamed(api, {**ONCE, "stream_options": {"include_usage": True}})
+    plain, _ = await streamed(api, ONCE)
     assert "no language model was used" in answer["choices"][0]["text"]
     assert answer["usage"]["completion_tokens"] > 5
     assert text == answer["choices"][0]["text"]
@@ -181,16 +179,15 @@ BAD: tuple[tuple[Any, int, str | None], ...] = (
 
 
 async def test_a_bad_request_is_refused_with_a_sentence(
-    tmp_path: Path, subtests: pytest.Subtests
+    api: Api, subtests: pytest.Subtests
 ) -> None:
     """A program would repeat it, or take the error for an answer."""
-    async with running(tmp_path) as api:
-        for body, status, param in BAD:
-            with subtests.test(str(body)):
-                answer = await api.post("/completions", body, status=status)
-                assert not await api.open_jobs()
-                assert answer["error"]["message"][-1] in ".?"
-                assert answer["error"]["param"] == param or param is None
+    for body, status, param in BAD:
+        with subtests.test(str(body)):
+            answer = await api.post("/completions", body, status=status)
+            assert not await api.open_jobs()
+            assert answer["error"]["message"][-1] in ".?"
+            assert answer["error"]["param"] == param or param is None
 
 
 async def test_null_is_the_same_as_omitted(tmp_path: Path) -> None:
@@ -221,13 +218,3 @@ async def test_a_server_lost_in_the_middle_ends_the_stream_with_an_error(tmp_pat
     async with scripted(tmp_path, (*SAID[:2], None), SAID, SAID) as (api, _server):
         events, _ = await api.stream("/completions", ONCE)
     assert events[-1]["error"]["code"] == "server_lost"
-
-
-async def test_openais_package_completes(tmp_path: Path) -> None:
-    """The package is what most programs use."""
-    async with running(tmp_path) as api, AsyncOpenAI(base_url=api.url, api_key="x") as client:
-        answer = await client.completions.create(model="llama", prompt="Once", suffix="end")
-        stream = await client.completions.create(model="llama", prompt="Once", stream=True)
-        text = "".join([chunk.choices[0].text async for chunk in stream])
-    assert "1 word after the gap" in answer.choices[0].text
-    assert "no language model was used" in text

@@ -13,7 +13,7 @@ from bot.api.runs.runs import Run
 from queueing.core.errors import OutOfMemory
 from queueing.core.jobs import stand_in
 from queueing.core.requests import File, Progress
-from tests.bot.api.whole_api import CONFIG, running
+from tests.bot.api.whole_api import CONFIG, Api, running
 
 CAT = {"model": "flux", "prompt": "a red cat"}
 
@@ -22,27 +22,24 @@ def image(data: str) -> Any:
     return Image.open(io.BytesIO(base64.b64decode(data)))
 
 
-async def test_an_image_comes_as_base64(tmp_path: Path) -> None:
+async def test_an_image_comes_as_base64(api: Api) -> None:
     """Open WebUI reads nothing else."""
-    async with running(tmp_path) as api:
-        answer = await api.post("/images/generations", {**CAT, "n": 2, "size": "96x64"})
+    answer = await api.post("/images/generations", {**CAT, "n": 2, "size": "96x64"})
     assert [image(row["b64_json"]).size for row in answer["data"]] == [(96, 64), (96, 64)]
     assert isinstance(answer["created"], int)
 
 
-async def test_an_address_is_given_where_it_is_asked_for(tmp_path: Path) -> None:
+async def test_an_address_is_given_where_it_is_asked_for(api: Api) -> None:
     """A client that shows addresses would show nothing."""
-    async with running(tmp_path) as api:
-        answer = await api.post("/images/generations", {**CAT, "response_format": "url"})
-        async with api.session.get(answer["data"][0]["url"]) as found:
-            assert found.content_type == "image/png"
+    answer = await api.post("/images/generations", {**CAT, "response_format": "url"})
+    async with api.session.get(answer["data"][0]["url"]) as found:
+        assert found.content_type == "image/png"
 
 
-async def test_an_image_grows_before_it_is_done(tmp_path: Path) -> None:
+async def test_an_image_grows_before_it_is_done(api: Api) -> None:
     """A person would look at nothing for minutes."""
-    async with running(tmp_path) as api:
-        asked = {**CAT, "partial_images": 2}
-        events, comments = await api.stream("/images/generations", asked)
+    asked = {**CAT, "partial_images": 2}
+    events, comments = await api.stream("/images/generations", asked)
     *partial, last = events
     assert {event["type"] for event in partial} <= {"image_generation.partial_image"}
     assert [event["partial_image_index"] for event in partial] == list(range(len(partial)))
@@ -53,28 +50,26 @@ async def test_an_image_grows_before_it_is_done(tmp_path: Path) -> None:
     assert comments
 
 
-async def test_an_image_comes_in_the_form_that_was_asked_for(tmp_path: Path) -> None:
+async def test_an_image_comes_in_the_form_that_was_asked_for(api: Api) -> None:
     """A program would write PNG into a file named .webp."""
-    async with running(tmp_path) as api:
-        for form in ("png", "jpeg", "webp"):
-            asked = {**CAT, "output_format": form}
-            answer = await api.post("/images/generations", asked)
-            assert image(answer["data"][0]["b64_json"]).format == form.upper()
-            *_, last = (await api.stream("/images/generations", asked))[0]
-            assert image(last["b64_json"]).format == form.upper()
-            assert last["output_format"] == form
-        for more, param in (({"background": "transparent"}, "background"), (
-            {"output_format": "webp", "response_format": "url"}, None,
-        )):  # fmt: skip
-            error = await api.post("/images/generations", {**CAT, **more}, status=400)
-            assert error["error"]["param"] == param
+    for form in ("png", "jpeg", "webp"):
+        asked = {**CAT, "output_format": form}
+        answer = await api.post("/images/generations", asked)
+        assert image(answer["data"][0]["b64_json"]).format == form.upper()
+        *_, last = (await api.stream("/images/generations", asked))[0]
+        assert image(last["b64_json"]).format == form.upper()
+        assert last["output_format"] == form
+    for more, param in (({"background": "transparent"}, "background"), (
+        {"output_format": "webp", "response_format": "url"}, None,
+    )):  # fmt: skip
+        error = await api.post("/images/generations", {**CAT, **more}, status=400)
+        assert error["error"]["param"] == param
 
 
-async def test_words_of_openais_clients_are_left_out(tmp_path: Path) -> None:
+async def test_words_of_openais_clients_are_left_out(api: Api) -> None:
     """Clients made for other models would be refused for what they always send."""
     more = {"quality": "hd", "style": "vivid", "size": "auto", "user": "x", "background": "auto"}
-    async with running(tmp_path) as api:
-        assert (await api.post("/images/generations", {**CAT, **more}))["data"]
+    assert (await api.post("/images/generations", {**CAT, **more}))["data"]
 
 
 def test_previews_come_evenly_and_no_oftener_than_asked_for() -> None:
@@ -123,10 +118,9 @@ async def test_what_ran_out_of_memory_is_refused_from_then_on(
         await api.post("/images/generations", {**CAT, "size": "64x64"})
 
 
-async def test_a_bad_request_draws_nothing(tmp_path: Path, subtests: pytest.Subtests) -> None:
+async def test_a_bad_request_draws_nothing(api: Api, subtests: pytest.Subtests) -> None:
     """A mistake would wait in line to fail."""
-    async with running(tmp_path) as api:
-        for more, status in BAD:
-            with subtests.test(str(more)):
-                await api.post("/images/generations", {**CAT, **more}, status=status)
-                assert not await api.open_jobs()
+    for more, status in BAD:
+        with subtests.test(str(more)):
+            await api.post("/images/generations", {**CAT, **more}, status=status)
+            assert not await api.open_jobs()

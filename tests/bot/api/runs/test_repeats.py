@@ -122,12 +122,11 @@ async def test_two_retries_do_not_share_a_job(tmp_path: Path) -> None:
         await asyncio.gather(*both, return_exceptions=True)
 
 
-async def test_an_answer_that_arrived_is_not_given_again(tmp_path: Path) -> None:
+async def test_an_answer_that_arrived_is_not_given_again(api: Api) -> None:
     """The retry of one of many equal calls would get the answer of another."""
-    async with running(tmp_path) as api:
-        first = await api.post("/chat/completions", CAT, headers=FIRST)
-        again = await api.post("/chat/completions", CAT, headers=AGAIN)
-        assert again["id"] != first["id"]
+    first = await api.post("/chat/completions", CAT, headers=FIRST)
+    again = await api.post("/chat/completions", CAT, headers=AGAIN)
+    assert again["id"] != first["id"]
 
 
 async def test_what_is_no_retry_takes_nothing_over(tmp_path: Path) -> None:
@@ -249,18 +248,15 @@ async def test_a_restart_with_the_clock_ten_days_ahead_deletes_and_fails_nothing
     assert "nothing expires or is deleted: the clock is days ahead" in caplog.text
 
 
-async def test_a_key_belongs_to_one_request(tmp_path: Path) -> None:
+async def test_a_key_belongs_to_one_request(api: Api) -> None:
     """A program that uses a key twice by mistake would get an answer to another question."""
     key = {"Idempotency-Key": "one"}
-    async with running(tmp_path) as api:
-        await api.post("/chat/completions", CAT, headers=key)
-        read = await api.post(
-            "/chat/completions", {**CAT, "temperature": 0.5}, headers=key, status=422
-        )
-        assert read["error"]["code"] == "idempotency_key_reused"
-        assert read["error"]["type"] == "invalid_request_error"
-        await api.post("/chat/completions", {**CAT, "user": "a field we drop"}, headers=key)
-        assert len(await all_jobs(api)) == 1
+    await api.post("/chat/completions", CAT, headers=key)
+    read = await api.post("/chat/completions", {**CAT, "temperature": 0.5}, headers=key, status=422)
+    assert read["error"]["code"] == "idempotency_key_reused"
+    assert read["error"]["type"] == "invalid_request_error"
+    await api.post("/chat/completions", {**CAT, "user": "a field we drop"}, headers=key)
+    assert len(await all_jobs(api)) == 1
 
 
 EMBEDS = BRISK.replace(

@@ -9,11 +9,12 @@ import pytest
 from queueing.core.requests import Capability
 from tests.bot.commands.admin.test_admin_commands import say
 from tests.fakes.far_queue import FarQueue
-from tests.simulation.bot_installation import Bot, play, quiet
+from tests.simulation.bot_installation import Bot, played, quiet
 from tests.simulation.installation import Installation, host, image_model
+from tests.simulation.loop import run
 
 if TYPE_CHECKING:
-    from tests.fakes.chat import FakeChat
+    pass
 
 ADA, EVE = "fake:1", "fake:2"
 TEXT = replace(
@@ -59,9 +60,11 @@ async def a_day(running: Bot) -> None:
     await say(running, "/queue")
 
 
-def shown(**given: Any) -> tuple[list[Any], list[Any]]:
+async def shown(**given: Any) -> tuple[list[Any], list[Any]]:
     """Return all that people are shown on that day."""
-    chat: FakeChat = play(a_day, two_hosts(), **given)
+    async with played(two_hosts(), **given) as running:
+        await a_day(running)
+    chat = running.chat
     return list(chat.private), [each.contents for each in chat.messages.values()]
 
 
@@ -70,7 +73,7 @@ def test_people_see_the_same_of_a_queue_behind_a_connection(
 ) -> None:
     """A chat in a process of its own would answer other things, or fail where this one does not."""
     monkeypatch.setattr("bot.requests.creation.secrets.randbelow", lambda _: 5)
-    private, messages = shown()
+    private, messages = run(shown())
     assert len(private) + len(messages) > 20
     assert any("llama" in text for _, text in private)
-    assert shown(service=FarQueue) == (private, messages)
+    assert run(shown(service=FarQueue)) == (private, messages)

@@ -1,7 +1,8 @@
 """Roles in virtual time: one process at a time does a duty, whatever happens to the others."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from bot.app.cluster.leases import GivesWay, HeldLease, LeaseKeeper
 from queueing.core.errors import Fenced, StoreError
 from tests.fakes.roles import FakePosts, PostTable
-from tests.simulation.loop import in_virtual_time, run
+from tests.simulation.loop import Inside, in_virtual_time
 
 LEASE_S = 15.0
 
@@ -69,191 +70,155 @@ class Two:
         return loop.time() - began
 
 
-def play(scenario: Callable[[Two], Awaitable[None]]) -> None:
-    async def whole() -> None:
-        table, doing = PostTable(LEASE_S), list[str]()
-        first = Process(table, "first", doing)
-        await asyncio.sleep(1)
-        both = Two(doing, first, Process(table, "second", doing))
-        await asyncio.sleep(60)
-        assert doing == ["first"]
-        try:
-            await scenario(both)
-        finally:
-            tasks = {both.first.task, both.second.task}
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
-
-    run(whole())
+@asynccontextmanager
+async def both() -> AsyncIterator[Two]:
+    table, doing = PostTable(LEASE_S), list[str]()
+    first = Process(table, "first", doing)
+    await asyncio.sleep(1)
+    two = Two(doing, first, Process(table, "second", doing))
+    await asyncio.sleep(60)
+    assert doing == ["first"]
+    try:
+        yield two
+    finally:
+        tasks = {two.first.task, two.second.task}
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
 
 
-def test_an_orderly_stop_hands_over_at_once() -> None:
+@Inside(both)
+async def test_an_orderly_stop_hands_over_at_once(two: Two) -> None:
     """People would wait out a lease at every upgrade."""
-
-    async def scenario(two: Two) -> None:
-        two.first.stopping_s = 40.0  # longer than a lease: it is renewed until the duty has ended
-        two.first.task.cancel()
-        await asyncio.sleep(39)
-        assert two.doing == ["first"]
-        assert await two.takes_over() < 1.1
-
-    play(scenario)
+    two.first.stopping_s = 40.0  # longer than a lease: it is renewed until the duty has ended
+    two.first.task.cancel()
+    await asyncio.sleep(39)
+    assert two.doing == ["first"]
+    assert await two.takes_over() < 1.1
 
 
-def test_a_killed_process_is_followed_as_soon_as_its_session_ends() -> None:
+@Inside(both)
+async def test_a_killed_process_is_followed_as_soon_as_its_session_ends(two: Two) -> None:
     """The duty would rest for the length of a lease."""
-
-    async def scenario(two: Two) -> None:
-        two.first.kill()
-        assert await two.takes_over() < 1.5
-
-    play(scenario)
+    two.first.kill()
+    assert await two.takes_over() < 1.5
 
 
-def test_a_holder_whose_session_broke_begins_another_one_and_goes_on() -> None:
+@Inside(both)
+async def test_a_holder_whose_session_broke_begins_another_one_and_goes_on(two: Two) -> None:
     """A connection that breaks would move the role, and two would do the duty until it is noticed."""
-
-    async def scenario(two: Two) -> None:
-        two.first.roles.end_session()
-        assert two.first.leases[-1].held
-        await asyncio.sleep(60)
-        assert len(two.first.leases) == 1
-        assert two.first.leases[-1].held
-        assert two.doing == ["first"]
-
-    play(scenario)
+    two.first.roles.end_session()
+    assert two.first.leases[-1].held
+    await asyncio.sleep(60)
+    assert len(two.first.leases) == 1
+    assert two.first.leases[-1].held
+    assert two.doing == ["first"]
 
 
-def test_a_holder_without_a_session_says_so_before_another_takes_its_post() -> None:
+@Inside(both)
+async def test_a_holder_without_a_session_says_so_before_another_takes_its_post(two: Two) -> None:
     """Cut off from the database alone, it would go on listening beside the next holder."""
-
-    async def scenario(two: Two) -> None:
-        two.first.roles.away = True
-        two.first.roles.end_session()
-        await asyncio.sleep(0.5)
-        assert not two.first.leases[-1].held
-        assert len(two.second.leases) == 0
-        assert await two.takes_over() < 1.5
-
-    play(scenario)
+    two.first.roles.away = True
+    two.first.roles.end_session()
+    await asyncio.sleep(0.5)
+    assert not two.first.leases[-1].held
+    assert len(two.second.leases) == 0
+    assert await two.takes_over() < 1.5
 
 
 @pytest.mark.parametrize("how", ["away", "mute"])
-def test_nothing_is_said_while_a_duty_stops_whose_post_is_lost(how: str) -> None:
+@Inside(both)
+async def test_nothing_is_said_while_a_duty_stops_whose_post_is_lost(two: Two, how: str) -> None:
     """A call that is on its way when the lease ends would arrive beside those of the next holder."""
-
-    async def scenario(two: Two) -> None:
-        two.first.stopping_s = LEASE_S / 20
-        setattr(two.first.roles, how, True)
-        lease = two.first.leases[-1]
-        while lease.held:  # noqa: ASYNC110  virtual time
-            await asyncio.sleep(0.01)
-        assert two.doing == ["first"]
-        assert lease.left_s > LEASE_S / 10
-
-    play(scenario)
+    two.first.stopping_s = LEASE_S / 20
+    setattr(two.first.roles, how, True)
+    lease = two.first.leases[-1]
+    while lease.held:  # noqa: ASYNC110  virtual time
+        await asyncio.sleep(0.01)
+    assert two.doing == ["first"]
+    assert lease.left_s > LEASE_S / 10
 
 
-def test_what_a_lease_has_denied_it_does_not_take_back() -> None:
+@Inside(both)
+async def test_what_a_lease_has_denied_it_does_not_take_back(two: Two) -> None:
     """A call that was left to the next holder would reach no one."""
-
-    async def scenario(two: Two) -> None:
-        two.first.roles.away = two.second.roles.away = True
-        two.first.roles.end_session()
-        await asyncio.sleep(0.5)
-        assert not two.first.leases[-1].held
-        two.first.roles.away = two.second.roles.away = False
-        await asyncio.sleep(5)
-        assert not two.first.leases[0].held
-        assert len(two.first.leases) + len(two.second.leases) == 2  # free, and taken again
-
-    play(scenario)
+    two.first.roles.away = two.second.roles.away = True
+    two.first.roles.end_session()
+    await asyncio.sleep(0.5)
+    assert not two.first.leases[-1].held
+    two.first.roles.away = two.second.roles.away = False
+    await asyncio.sleep(5)
+    assert not two.first.leases[0].held
+    assert len(two.first.leases) + len(two.second.leases) == 2  # free, and taken again
 
 
-def test_a_frozen_process_is_followed_when_its_lease_is_over() -> None:
+@Inside(both)
+async def test_a_frozen_process_is_followed_when_its_lease_is_over(two: Two) -> None:
     """A machine that hangs would hold the queue for good."""
-
-    async def scenario(two: Two) -> None:
-        two.first.roles.mute = True  # its session lives on
-        assert await two.takes_over() < LEASE_S + 1
-
-    play(scenario)
+    two.first.roles.mute = True  # its session lives on
+    assert await two.takes_over() < LEASE_S + 1
 
 
 @pytest.mark.parametrize("how", ["away", "mute"])
-def test_a_duty_ends_before_its_lease_if_the_database_is_out_of_reach(how: str) -> None:
+@Inside(both)
+async def test_a_duty_ends_before_its_lease_if_the_database_is_out_of_reach(
+    two: Two, how: str
+) -> None:
     """Two processes would run the queue, one of them cut off from the database."""
-
-    async def scenario(two: Two) -> None:
-        setattr(two.first.roles, how, True)
-        began = asyncio.get_running_loop().time()
-        while two.first.leases[-1].held and two.doing == ["first"]:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-        assert two.first.leases[-1].left_s > 0
-        assert asyncio.get_running_loop().time() - began < LEASE_S
-        assert await two.takes_over() < LEASE_S
-
-    play(scenario)
+    setattr(two.first.roles, how, True)
+    began = asyncio.get_running_loop().time()
+    while two.first.leases[-1].held and two.doing == ["first"]:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    assert two.first.leases[-1].left_s > 0
+    assert asyncio.get_running_loop().time() - began < LEASE_S
+    assert await two.takes_over() < LEASE_S
 
 
-def test_a_short_absence_of_the_database_ends_nothing() -> None:
+@Inside(both)
+async def test_a_short_absence_of_the_database_ends_nothing(two: Two) -> None:
     """A restart of the database server would stop the bot."""
-
-    async def scenario(two: Two) -> None:
-        two.first.roles.away = two.second.roles.away = True
-        await asyncio.sleep(LEASE_S / 2)
-        two.first.roles.away = two.second.roles.away = False
-        await asyncio.sleep(60)
-        assert len(two.first.leases) == 1
-        assert two.doing == ["first"]
-
-    play(scenario)
+    two.first.roles.away = two.second.roles.away = True
+    await asyncio.sleep(LEASE_S / 2)
+    two.first.roles.away = two.second.roles.away = False
+    await asyncio.sleep(60)
+    assert len(two.first.leases) == 1
+    assert two.doing == ["first"]
 
 
-def test_a_slow_database_moves_no_post() -> None:
+@Inside(both)
+async def test_a_slow_database_moves_no_post(two: Two) -> None:
     """A busy server would have its processes take their roles from each other, and none would work."""
-
-    async def scenario(two: Two) -> None:
-        two.first.roles.slow_s = two.second.roles.slow_s = LEASE_S * 0.4
-        await asyncio.sleep(60)
-        assert two.first.leases[-1].held
-        two.first.kill()
-        await two.takes_over()
-        await asyncio.sleep(60)
-        assert (len(two.first.leases), len(two.second.leases)) == (1, 1)
-        assert two.second.leases[-1].held
-
-    play(scenario)
+    two.first.roles.slow_s = two.second.roles.slow_s = LEASE_S * 0.4
+    await asyncio.sleep(60)
+    assert two.first.leases[-1].held
+    two.first.kill()
+    await two.takes_over()
+    await asyncio.sleep(60)
+    assert (len(two.first.leases), len(two.second.leases)) == (1, 1)
+    assert two.second.leases[-1].held
 
 
-def test_a_machine_that_slept_knows_that_its_lease_is_over() -> None:
+@Inside(both)
+async def test_a_machine_that_slept_knows_that_its_lease_is_over(two: Two) -> None:
     """It would go on for the rest of a lease that ended hours ago: its clock stood still."""
-
-    async def scenario(two: Two) -> None:
-        two.first.roles.away = True
-        two.first.asleep_s = 3600.0
-        assert not two.first.leases[-1].held
-        await asyncio.sleep(LEASE_S / 2)
-        assert two.doing == []
-
-    play(scenario)
+    two.first.roles.away = True
+    two.first.asleep_s = 3600.0
+    assert not two.first.leases[-1].held
+    await asyncio.sleep(LEASE_S / 2)
+    assert two.doing == []
 
 
-def test_a_holder_that_was_replaced_applies_once_more() -> None:
+@Inside(both)
+async def test_a_holder_that_was_replaced_applies_once_more(two: Two) -> None:
     """A process that was frozen once would never be of use again."""
-
-    async def scenario(two: Two) -> None:
-        two.first.roles.mute = True
-        await two.takes_over()
-        two.first.roles.mute = False
-        await asyncio.sleep(60)
-        two.second.kill()
-        await asyncio.sleep(1)
-        assert two.doing == ["first"]
-        assert [lease.stored.epoch for lease in two.first.leases] == [1, 3]
-
-    play(scenario)
+    two.first.roles.mute = True
+    await two.takes_over()
+    two.first.roles.mute = False
+    await asyncio.sleep(60)
+    two.second.kill()
+    await asyncio.sleep(1)
+    assert two.doing == ["first"]
+    assert [lease.stored.epoch for lease in two.first.leases] == [1, 3]
 
 
 @in_virtual_time

@@ -269,12 +269,6 @@ def test_an_offer_can_be_looked_up_in_at_the_other_end() -> None:
     assert read.options_of("f") == frozenset({"seed"})
 
 
-def test_a_callable_cannot_cross() -> None:
-    """Whatever a protocol takes later on would be noticed only on a network."""
-    with pytest.raises(Exception, match="Unable to serialize"):
-        to_json(lambda: None, object)
-
-
 def test_the_parts_are_found() -> None:
     """Without a call found, nothing above could fail."""
     assert len(PARTS) >= 9

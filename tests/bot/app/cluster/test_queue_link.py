@@ -1,7 +1,6 @@
 """The queue in another process: breaks, failovers and strangers, in virtual time."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from queueing.core.jobs import Job, JobState, SubmitLimits
 from tests.bot.app.cluster.holders import Cluster, cluster
 from tests.fakes.no_files import NoFiles
 from tests.simulation.installation import Installation, host, image_model, until
-from tests.simulation.loop import in_virtual_time, run
+from tests.simulation.loop import in_virtual_time
 
 NO_LIMITS = SubmitLimits()
 
@@ -26,14 +25,6 @@ def installation(folder: Path) -> Installation:
     return Installation.of(
         [image_model("flux", "comfy")], [host("gpu-1", "comfy")], url=f"sqlite:///{folder}/usher.db"
     )
-
-
-def play(folder: Path, scenario: Callable[[Cluster], Awaitable[None]]) -> None:
-    async def whole() -> None:
-        async with cluster(installation(folder)) as made:
-            await scenario(made)
-
-    run(whole())
 
 
 async def submit(made: Cluster, key: str = "k") -> Job:
@@ -55,50 +46,43 @@ async def ended(made: Cluster, job: Job) -> Job:
         await asyncio.sleep(0.5)
 
 
-def test_a_call_waits_for_a_process_that_holds_the_queue(tmp_path: Path) -> None:
+@in_virtual_time
+async def test_a_call_waits_for_a_process_that_holds_the_queue(tmp_path: Path) -> None:
     """During a failover people would be told to type again."""
-
-    async def scenario(made: Cluster) -> None:
+    async with cluster(installation(tmp_path)) as made:
         asked = asyncio.create_task(submit(made))
         await asyncio.sleep(PATIENCE_S - 5)
         async with made.holder():
             assert (await ended(made, await asked)).state is JobState.COMPLETED
 
-    play(tmp_path, scenario)
 
-
-def test_a_call_fails_if_no_process_holds_the_queue(tmp_path: Path) -> None:
+@in_virtual_time
+async def test_a_call_fails_if_no_process_holds_the_queue(tmp_path: Path) -> None:
     """A chat would be silent for as long as no one mends it."""
-
-    async def scenario(made: Cluster) -> None:
+    async with cluster(installation(tmp_path)) as made:
         with pytest.raises(StoreError, match="no process holds the queue"):
             await submit(made)
         for read in (lambda: made.queue.models.offer, made.queue.status.snapshot):
             with pytest.raises(StoreError):
                 read()
 
-    play(tmp_path, scenario)
 
-
-def test_a_call_whose_connection_breaks_is_made_once_again(tmp_path: Path) -> None:
+@in_virtual_time
+async def test_a_call_whose_connection_breaks_is_made_once_again(tmp_path: Path) -> None:
     """An image would be drawn twice, or never."""
-
-    async def scenario(made: Cluster) -> None:
-        async with made.holder():
-            await made.link.connected()
-            asked = [asyncio.create_task(submit(made, f"k{n % 5}")) for n in range(20)]
-            await asyncio.sleep(0)
-            made.cut()
-            assert len({job.id for job in await asyncio.gather(*asked)}) == 5
-            assert len(await made.queue.jobs.history("web:1", limit=50)) == 5
-
-    play(tmp_path, scenario)
+    async with cluster(installation(tmp_path)) as made, made.holder():
+        await made.link.connected()
+        asked = [asyncio.create_task(submit(made, f"k{n % 5}")) for n in range(20)]
+        await asyncio.sleep(0)
+        made.cut()
+        assert len({job.id for job in await asyncio.gather(*asked)}) == 5
+        assert len(await made.queue.jobs.history("web:1", limit=50)) == 5
 
 
-def test_a_call_in_flight_survives_a_failover(tmp_path: Path) -> None:
+@in_virtual_time
+async def test_a_call_in_flight_survives_a_failover(tmp_path: Path) -> None:
     """`/preload` takes minutes; the machine that carries it out may die meanwhile."""
-
-    async def scenario(made: Cluster) -> None:
+    async with cluster(installation(tmp_path)) as made:
         async with made.holder():
             await made.link.connected()
             loading = asyncio.create_task(made.queue.preloads.preload("flux", None))
@@ -108,32 +92,27 @@ def test_a_call_in_flight_survives_a_failover(tmp_path: Path) -> None:
             assert await loading == "comfy"
             assert made.queue.status.snapshot().models[0].copies[0].pinned
 
-    play(tmp_path, scenario)
 
-
-def test_a_call_given_up_is_given_up_there(tmp_path: Path) -> None:
+@in_virtual_time
+async def test_a_call_given_up_is_given_up_there(tmp_path: Path) -> None:
     """A drain that its admin has left would hold the host for good."""
-
-    async def scenario(made: Cluster) -> None:
-        async with made.holder():
-            job = await submit(made)
-            await until(lambda: JobState.PROCESSING in states(made, job))
-            draining = asyncio.create_task(made.queue.admin.drain("gpu-1"))
-            await asyncio.sleep(1)
-            calls = [task for task in asyncio.all_tasks() if "_answer" in str(task.get_coro())]
-            draining.cancel()
-            await asyncio.wait(calls)
-            assert calls
-            assert all(call.cancelled() for call in calls)
-
-    play(tmp_path, scenario)
+    async with cluster(installation(tmp_path)) as made, made.holder():
+        job = await submit(made)
+        await until(lambda: JobState.PROCESSING in states(made, job))
+        draining = asyncio.create_task(made.queue.admin.drain("gpu-1"))
+        await asyncio.sleep(1)
+        calls = [task for task in asyncio.all_tasks() if "_answer" in str(task.get_coro())]
+        draining.cancel()
+        await asyncio.wait(calls)
+        assert calls
+        assert all(call.cancelled() for call in calls)
 
 
 @pytest.mark.parametrize("failover", [True, False])
-def test_a_break_is_told_to_those_who_listen(tmp_path: Path, *, failover: bool) -> None:
+@in_virtual_time
+async def test_a_break_is_told_to_those_who_listen(tmp_path: Path, *, failover: bool) -> None:
     """A message would show for ever what was true before the break."""
-
-    async def scenario(made: Cluster) -> None:
+    async with cluster(installation(tmp_path)) as made:
         async with made.holder():
             first = await ended(made, await submit(made))
             assert not [each for each in made.told if isinstance(each, EventsMissed)]
@@ -147,23 +126,18 @@ def test_a_break_is_told_to_those_who_listen(tmp_path: Path, *, failover: bool) 
                 news = made.told[made.told.index(EventsMissed()) :]
                 assert {e.job.id for e in news if isinstance(e, JobChanged)} == {second.id}
 
-    play(tmp_path, scenario)
 
-
-def test_copies_follow_what_happens(tmp_path: Path) -> None:
+@in_virtual_time
+async def test_copies_follow_what_happens(tmp_path: Path) -> None:
     """An admin who has paused a model would read that it is not."""
-
-    async def scenario(made: Cluster) -> None:
-        async with made.holder():
-            await made.link.connected()
-            assert [model.name for model in made.queue.models.offer.models] == ["flux"]
-            await made.queue.admin.pause(model="flux")
-            assert made.queue.status.snapshot().models[0].paused
-            await submit(made)
-            await asyncio.sleep(1)
-            assert made.queue.status.snapshot().models[0].waiting == 1
-
-    play(tmp_path, scenario)
+    async with cluster(installation(tmp_path)) as made, made.holder():
+        await made.link.connected()
+        assert [model.name for model in made.queue.models.offer.models] == ["flux"]
+        await made.queue.admin.pause(model="flux")
+        assert made.queue.status.snapshot().models[0].paused
+        await submit(made)
+        await asyncio.sleep(1)
+        assert made.queue.status.snapshot().models[0].waiting == 1
 
 
 @in_virtual_time
@@ -193,41 +167,36 @@ async def test_a_link_goes_on_after_a_break_and_a_call_that_no_one_answers() -> 
     assert running.cancelled()
 
 
-def test_a_link_whose_connection_breaks_during_a_stop_stops() -> None:
+@in_virtual_time
+async def test_a_link_whose_connection_breaks_during_a_stop_stops() -> None:
     """A process would not end until it is killed."""
+    near, _ = MemoryWire.pair()
 
-    async def scenario() -> None:
-        near, _ = MemoryWire.pair()
+    async def dial() -> Wire:
+        return near
 
-        async def dial() -> Wire:
-            return near
-
-        running = asyncio.create_task(QueueConnection(dial).run())
-        await asyncio.sleep(1)
-        near.cut()
-        await asyncio.sleep(0)
-        running.cancel()
-        await asyncio.sleep(60)
-        assert running.cancelled()
-
-    run(scenario())
+    running = asyncio.create_task(QueueConnection(dial).run())
+    await asyncio.sleep(1)
+    near.cut()
+    await asyncio.sleep(0)
+    running.cancel()
+    await asyncio.sleep(60)
+    assert running.cancelled()
 
 
 # ------------------------------------------------------------ strangers
 
 
-def test_a_process_without_the_secret_learns_nothing(tmp_path: Path) -> None:
+@in_virtual_time
+async def test_a_process_without_the_secret_learns_nothing(tmp_path: Path) -> None:
     """A stranger who reaches the port could read every prompt."""
-
-    async def scenario(made: Cluster) -> None:
+    async with cluster(installation(tmp_path)) as made:
         made.secret = b"a guess"
         async with made.holder():
             await asyncio.sleep(5)
             assert not made.told
             with pytest.raises(StoreError):
                 made.queue.status.snapshot()
-
-    play(tmp_path, scenario)
 
 
 @in_virtual_time
@@ -279,10 +248,10 @@ def test_a_frame_is_read_as_it_was_written() -> None:
             protocol.read(wrong)
 
 
-def test_a_queue_out_of_reach_for_long_is_noticed_once_it_is(tmp_path: Path) -> None:
+@in_virtual_time
+async def test_a_queue_out_of_reach_for_long_is_noticed_once_it_is(tmp_path: Path) -> None:
     """A chat would stay with a process that cannot have anything done for it."""
-
-    async def scenario(made: Cluster) -> None:
+    async with cluster(installation(tmp_path)) as made:
         noticed = asyncio.ensure_future(made.link.out_of_reach(30))
         await asyncio.sleep(20)
         async with made.holder():
@@ -294,13 +263,11 @@ def test_a_queue_out_of_reach_for_long_is_noticed_once_it_is(tmp_path: Path) -> 
         await asyncio.sleep(31)
         assert noticed.done()
 
-    play(tmp_path, scenario)
 
-
-def test_a_user_of_the_queue_who_leaves_hears_no_more(tmp_path: Path) -> None:
+@in_virtual_time
+async def test_a_user_of_the_queue_who_leaves_hears_no_more(tmp_path: Path) -> None:
     """A chat that has moved would be drawn by two presenters."""
-
-    async def scenario(made: Cluster) -> None:
+    async with cluster(installation(tmp_path)) as made:
         other, told = RemoteQueue(made.link, NoFiles()), list[Event]()
         async with made.holder():
             await made.link.connected()
@@ -312,13 +279,22 @@ def test_a_user_of_the_queue_who_leaves_hears_no_more(tmp_path: Path) -> None:
             await submit(made, "l")
             assert len(told) == heard
 
-    play(tmp_path, scenario)
 
-
-def test_callers_who_gave_up_leave_nothing_behind(tmp_path: Path) -> None:
+@in_virtual_time
+async def test_callers_who_gave_up_leave_nothing_behind(tmp_path: Path) -> None:
     """Each person who did not wait would cost memory on both ends until the next restart."""
 
-    async def scenario(made: Cluster) -> None:
+    async def give_up(made: Cluster) -> None:
+        asked = [asyncio.create_task(submit(made, f"k{n}")) for n in range(50)]
+        await asyncio.sleep(0)
+        for each in asked:
+            each.cancel()
+        assert all(
+            isinstance(each, asyncio.CancelledError)
+            for each in await asyncio.gather(*asked, return_exceptions=True)
+        )
+
+    async with cluster(installation(tmp_path)) as made:
         before = len(asyncio.all_tasks())
         await give_up(made)  # no process holds the queue
         assert len(asyncio.all_tasks()) == before
@@ -331,15 +307,3 @@ def test_callers_who_gave_up_leave_nothing_behind(tmp_path: Path) -> None:
             assert made.link._current is not None
             assert not made.link._current._calls
             assert len(asyncio.all_tasks()) <= before
-
-    async def give_up(made: Cluster) -> None:
-        asked = [asyncio.create_task(submit(made, f"k{n}")) for n in range(50)]
-        await asyncio.sleep(0)
-        for each in asked:
-            each.cancel()
-        assert all(
-            isinstance(each, asyncio.CancelledError)
-            for each in await asyncio.gather(*asked, return_exceptions=True)
-        )
-
-    play(tmp_path, scenario)

@@ -1,7 +1,7 @@
 """What running jobs write goes to the processes that show it, in virtual time."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from queueing.core.requests import File, Progress
 from tests.bot.app.cluster.holders import Cluster, cluster
 from tests.fakes.no_files import NoFiles
 from tests.simulation.installation import Installation, host, image_model
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time
 
 IMAGE = File(name="p.png", mime="image/png", data=b"x" * 9_000)
 WHOLE = Progress(fraction=0.5, text="a cat sat", preview=IMAGE, chunks=("a cat",))
@@ -36,16 +36,13 @@ def origin(platform: str) -> str:
     ).model_dump_json()
 
 
-def play(folder: Path, scenario: Callable[[Cluster], Awaitable[None]]) -> None:
+@asynccontextmanager
+async def begun(folder: Path) -> AsyncIterator[Cluster]:
     url = f"sqlite:///{folder}/usher.db"
     made = Installation.of([image_model("flux", "comfy")], [host("gpu-1", "comfy")], url=url)
-
-    async def whole() -> None:
-        async with cluster(made) as each, each.holder() as queue:
-            await queue.admin.pause()  # only what a test reports is told
-            await scenario(each)
-
-    run(whole())
+    async with cluster(made) as each, each.holder() as queue:
+        await queue.admin.pause()  # only what a test reports is told
+        yield each
 
 
 class Reader:
@@ -93,10 +90,10 @@ async def report(
 
 
 @pytest.mark.parametrize("platform", ["telegram", "api"])
-def test_words_and_images_go_to_those_who_show_them(tmp_path: Path, platform: str) -> None:
+@in_virtual_time
+async def test_words_and_images_go_to_those_who_show_them(tmp_path: Path, platform: str) -> None:
     """Each process would be sent all that is written at all others."""
-
-    async def scenario(made: Cluster) -> None:
+    async with begun(tmp_path) as made:
         there = {"shows": Reader(made, "web", platform), "stands_by": Reader(made, "web")}
         async with connected(**there):
             job = await accepted(made, origin(platform))
@@ -109,13 +106,11 @@ def test_words_and_images_go_to_those_who_show_them(tmp_path: Path, platform: st
                 told = await report(made, unknown, WHOLE, **there)
                 assert told == {"shows": [WHOLE], "stands_by": [WHOLE]}
 
-    play(tmp_path, scenario)
 
-
-def test_one_job_is_read_for_as_long_as_a_program_asks_for_it(tmp_path: Path) -> None:
+@in_virtual_time
+async def test_one_job_is_read_for_as_long_as_a_program_asks_for_it(tmp_path: Path) -> None:
     """Its images would be missing where its chat is not, or be sent there for ever."""
-
-    async def scenario(made: Cluster) -> None:
+    async with begun(tmp_path) as made:
         there = {"api": Reader(made, "api")}
         async with connected(**there):
             job, other = [await accepted(made, origin("telegram")) for _ in range(2)]
@@ -126,13 +121,11 @@ def test_one_job_is_read_for_as_long_as_a_program_asks_for_it(tmp_path: Path) ->
             await asyncio.sleep(1)
             assert await report(made, job, WHOLE, **there) == {"api": [OUTLINE]}
 
-    play(tmp_path, scenario)
 
-
-def test_a_process_that_takes_a_chat_over_is_told_all_from_then_on(tmp_path: Path) -> None:
+@in_virtual_time
+async def test_a_process_that_takes_a_chat_over_is_told_all_from_then_on(tmp_path: Path) -> None:
     """A message would stand still until its job has ended, or show half of its words."""
-
-    async def scenario(made: Cluster) -> None:
+    async with begun(tmp_path) as made:
         there = {"before": Reader(made), "after": Reader(made)}
         async with connected(**there):
             job = await accepted(made, origin("telegram"))
@@ -149,5 +142,3 @@ def test_a_process_that_takes_a_chat_over_is_told_all_from_then_on(tmp_path: Pat
                 await asyncio.sleep(5)
                 told = await report(made, job, WHOLE, **there)
                 assert told == {"before": [OUTLINE], "after": [WHOLE]}
-
-    play(tmp_path, scenario)

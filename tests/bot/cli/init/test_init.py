@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,6 +61,18 @@ def bare_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 def usually(monkeypatch: pytest.MonkeyPatch, *ports: int) -> None:
     """Have servers expected at these ports instead of the usual ones."""
     monkeypatch.setattr(scan, "PORTS", ports)
+
+
+OLLAMA = {"kind": "openai", "flavour": "ollama", "description": "Ollama", "models": ("m",)}
+
+
+def finding(monkeypatch: pytest.MonkeyPatch, **about: Any) -> None:
+    """Have a server of that kind found at every address."""
+
+    async def look(urls: Sequence[str], **_: object) -> tuple[scan.FoundServer, ...]:
+        return tuple(scan.FoundServer(url=url, **about) for url in urls)
+
+    monkeypatch.setattr(scan, "look", look)
 
 
 async def run_init(
@@ -229,16 +242,11 @@ async def test_servers_of_one_machine_share_a_host_and_others_have_their_own(
 ) -> None:
     """Two servers on one GPU would each be given all of its memory."""
     monkeypatch.setattr(scan, "is_here", lambda host: host != "gpu-box")
-    monkeypatch.setattr(scan, "is_here", lambda host: host != "gpu-box")
-
-    async def look(urls: Sequence[str], **_: object) -> tuple[scan.FoundServer, ...]:
-        about = {"kind": "openai", "flavour": "ollama", "description": "Ollama", "models": ("m",)}
-        return tuple(scan.FoundServer(url=url, **about) for url in urls)  # type: ignore[arg-type]
 
     async def gpus() -> tuple[int, ...]:
         return 12_282, 24_564
 
-    monkeypatch.setattr(scan, "look", look)
+    finding(monkeypatch, **OLLAMA)
     monkeypatch.setattr(gpu, "gpus", gpus)
     servers = ["http://127.0.0.1:1", "http://localhost:1/v1", "http://[::1]:2", "http://gpu-box:1"]
     answers = {**NO_ANSWERS, "Which of them": "1", "Memory of the GPU of gpu-box": "8GB"}
@@ -266,14 +274,8 @@ async def test_the_main_memory_is_watched_where_it_is_all_that_models_can_fill(
 
     More than the machine has is said by people with a GPU that was not found.
     """
-
-    async def look(urls: Sequence[str], **_: object) -> tuple[scan.FoundServer, ...]:
-        about = {"kind": "openai", "flavour": "ollama", "description": "Ollama", "models": ("m",)}
-        return tuple(scan.FoundServer(url=url, **about) for url in urls)  # type: ignore[arg-type]
-
     monkeypatch.setattr(scan, "is_here", lambda host: host != "gpu-box")
-    monkeypatch.setattr(scan, "is_here", lambda host: host != "gpu-box")
-    monkeypatch.setattr(scan, "look", look)
+    finding(monkeypatch, **OLLAMA)
     monkeypatch.setattr(gpu, "machine_mb", lambda: 16_000)
     monkeypatch.setattr(gpu, "gpuless", lambda: gpuless)
     question = "Memory for models on" if gpuless else "Memory of the GPU of this"
@@ -382,11 +384,7 @@ async def test_amds_gpus_are_found_and_written_as_amds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The size would have to be typed, and a game on the GPU would not be seen."""
-
-    async def look(urls: Sequence[str], **_: object) -> tuple[scan.FoundServer, ...]:
-        return tuple(scan.FoundServer(url=url, kind="comfyui", total_mb=24_240) for url in urls)
-
-    monkeypatch.setattr(scan, "look", look)
+    finding(monkeypatch, kind="comfyui", total_mb=24_240)
     cases: list[tuple[tuple[int, ...], str | None]] = [
         ((24_560,), "amd:0"),
         ((512, 24_560), "amd:1"),

@@ -15,27 +15,18 @@ from queueing.core.errors import StoreError, Unavailable
 from queueing.core.leases import Leader
 from queueing.core.ports import ServerInfo
 from queueing.engine.fleet.host_memory import MemoryBudget
-from tests.fakes.chat import FakeChat
 from tests.fakes.servers.backend import FakeBackend
-from tests.simulation.bot_installation import ADMIN, Bot, bot
+from tests.simulation.bot_installation import ADMIN, Bot, played, settled
 from tests.simulation.installation import Installation, host, image_model
-from tests.simulation.loop import run
+from tests.simulation.loop import Inside, in_virtual_time
 
 
-def in_bot(scenario: Any, url: str = "sqlite://", **fields: Any) -> list[str]:
-    """Play a scenario in the bot and return what was answered in private."""
-    installation = Installation.of(
-        [image_model("flux", vram_mb=16000)], [host("gpu-1", "comfy")], url=url
-    )
-    chat = FakeChat()
+def one_model(url: str = "sqlite://") -> Installation:
+    return Installation.of([image_model("flux", vram_mb=16000)], [host("gpu-1", "comfy")], url=url)
 
-    async def play() -> None:
-        async with bot(installation, chat, **fields) as running:
-            await scenario(running)
-            await asyncio.sleep(5)
 
-    run(play())
-    return [text for _, text in chat.private]
+def in_bot() -> Inside[Bot]:
+    return Inside(lambda: played(one_model()))
 
 
 async def say(running: Bot, text: str, user: str = ADMIN, **fields: Any) -> None:
@@ -43,86 +34,76 @@ async def say(running: Bot, text: str, user: str = ADMIN, **fields: Any) -> None
     await asyncio.sleep(2)
 
 
-def test_a_banned_person_is_refused_after_a_restart_too(tmp_path: Path) -> None:
+@in_virtual_time
+async def test_a_banned_person_is_refused_after_a_restart_too(tmp_path: Path) -> None:
     """A ban would end with the next update, or keep the flood in the line."""
     url = f"sqlite:///{tmp_path}/usher.sqlite"
-
-    async def before(running: Bot) -> None:
+    async with played(one_model(url)) as running:
         await say(running, "/image flux cat", "fake:1")
         await say(running, "/ban fake:1 --hours 2 too many cats")
         assert await running.queue.jobs.open_jobs("fake:1") == []
-
-    async def after(running: Bot) -> None:
+    told = "is banned, and their open jobs are cancelled. The ban ends at "
+    assert told in running.chat.answers[-1]
+    async with played(one_model(url)) as running:
         await say(running, "/image flux cat", "fake:1")
         await say(running, "/unban 1")
         await say(running, "/image flux cat", "fake:1")
         assert len(await running.queue.jobs.open_jobs("fake:1")) == 1
-
-    assert (
-        "is banned, and their open jobs are cancelled. The ban ends at " in in_bot(before, url)[-1]
-    )
-    refused, unbanned = in_bot(after, url)
+    refused, unbanned = running.chat.answers
     assert "too many cats" in refused
     assert unbanned == "fake:1 can use Usher again."
 
 
-def test_a_reply_names_the_person() -> None:
+@in_bot()
+async def test_a_reply_names_the_person(running: Bot) -> None:
     """An admin would have to look up ids to act on what stands before them."""
-
-    async def scenario(running: Bot) -> None:
-        await say(running, "/image flux cat", "fake:7")
-        (job,) = await running.queue.jobs.open_jobs()
-        sent = await running.records.message(job.id)
-        assert sent is not None
-        await say(running, "/ban rude prompts", replied_to=sent.ref)
-        assert (await running.people.get("fake:7")).ban_reason == "rude prompts"
-
-    in_bot(scenario)
+    await say(running, "/image flux cat", "fake:7")
+    (job,) = await running.queue.jobs.open_jobs()
+    sent = await running.records.message(job.id)
+    assert sent is not None
+    await say(running, "/ban rude prompts", replied_to=sent.ref)
+    assert (await running.people.get("fake:7")).ban_reason == "rude prompts"
 
 
-def test_what_cannot_be_done_is_said() -> None:
+@in_bot()
+async def test_what_cannot_be_done_is_said(running: Bot) -> None:
     """The command would say done and have done nothing."""
-
-    async def scenario(running: Bot) -> None:
-        for text in ("/ban nobody-at-all", "/ban", f"/ban {ADMIN}", "/unban 5", "/audit"):
-            await say(running, text)
-
-    *refusals, audit = in_bot(scenario)
+    for text in ("/ban nobody-at-all", "/ban", f"/ban {ADMIN}", "/unban 5", "/audit"):
+        await say(running, text)
+    *refusals, audit = (await settled(running)).answers
     assert len(refusals) == 4
     assert not [each for each in refusals if each.endswith("cancelled.")]
     assert audit == "No admin actions yet."
 
 
-def test_an_hourly_quota_counts_and_tells_when_it_frees_up() -> None:
+@in_bot()
+async def test_an_hourly_quota_counts_and_tells_when_it_frees_up(running: Bot) -> None:
     """One person could use the whole evening, or be refused without a time."""
-
-    async def scenario(running: Bot) -> None:
-        await say(running, "/limit fake:1 --per-hour 2")
-        for _ in range(3):
-            await say(running, "/image flux cat", "fake:1")
-        await asyncio.sleep(3600)
+    await say(running, "/limit fake:1 --per-hour 2")
+    for _ in range(3):
         await say(running, "/image flux cat", "fake:1")
-
-    answers = in_bot(scenario)
+    await asyncio.sleep(3600)
+    await say(running, "/image flux cat", "fake:1")
+    answers = (await settled(running)).answers
     assert answers[0] == "fake:1 · open jobs: 10 · per hour: 2 · lane: normal · GPU today: 0 min"
     assert "your jobs for this hour (2)" in answers[1]
     assert len(answers) == 2
 
 
-def test_a_limit_can_be_lifted_and_never_locks_an_admin_out_of_their_own_bot() -> None:
+@in_bot()
+async def test_a_limit_can_be_lifted_and_never_locks_an_admin_out_of_their_own_bot(
+    running: Bot,
+) -> None:
     """The word that config.yaml takes would be refused, or a slip would end one's own access."""
-
-    async def scenario(running: Bot) -> None:
-        await say(running, "/limit fake:1 --per-hour 1")
-        await say(running, "/limit fake:1 --per-hour none")
-        for _ in range(3):
-            await say(running, "/image flux cat --seed -1", "fake:1")
-        assert len(await running.queue.jobs.open_jobs("fake:1")) == 3
-        for option in ("--open 0", "--per-hour 0"):
-            await say(running, f"/limit {ADMIN} {option}")
-        await say(running, f"/limit {ADMIN}")
-
-    answers = in_bot(scenario)
+    await say(running, "/limit fake:1 --per-hour 1")
+    await say(running, "/limit fake:1 --per-hour none")
+    for _ in range(3):
+        await say(running, "/image flux cat --seed -1", "fake:1")
+    assert len(await running.queue.jobs.open_jobs("fake:1")) == 3
+    for option in ("--open 0", "--per-hour 0"):
+        await say(running, f"/limit {ADMIN} {option}")
+    await say(running, f"/limit {ADMIN}")
+    answers = (await settled(running)).answers
     assert (
         answers[1]
         == "fake:1 · open jobs: 10 · per hour: no limit · lane: normal · GPU today: 0 min"
@@ -135,93 +116,81 @@ def test_a_limit_can_be_lifted_and_never_locks_an_admin_out_of_their_own_bot() -
     )
 
 
-def test_an_answer_says_what_happened_where_nothing_did() -> None:
+@in_bot()
+async def test_an_answer_says_what_happened_where_nothing_did(running: Bot) -> None:
     """People would read that something was cancelled, or that they never asked for anything."""
-
-    async def scenario(running: Bot) -> None:
-        await say(running, "/history")
-        await say(running, "/clear flux")
-        await say(running, "/image flux cat")
-        await say(running, "/history 0")
-
-    assert in_bot(scenario) == [
+    await say(running, "/history")
+    await say(running, "/clear flux")
+    await say(running, "/image flux cat")
+    await say(running, "/history 0")
+    assert (await settled(running)).answers == [
         "You have no jobs yet.",
         "Nothing was waiting for flux.",
         "You have no jobs before number 0.",
     ]
 
 
-def test_many_calls_at_once_get_no_more_than_the_quota() -> None:
+@in_bot()
+async def test_many_calls_at_once_get_no_more_than_the_quota(running: Bot) -> None:
     """A person who calls ten times in the same moment, from several chats, would get ten for one."""
-
-    async def scenario(running: Bot) -> None:
-        await say(running, "/limit fake:1 --per-hour 2")
-        calls = [
-            running.chat.call("/image flux cat", user="fake:1", chat=str(n)) for n in range(10)
-        ]
-        await asyncio.gather(*(running.dispatcher.call(call) for call in calls))
-        await asyncio.sleep(2)
-        assert len(await running.queue.jobs.open_jobs("fake:1")) == 2
-
-    assert sum("your jobs for this hour (2)" in answer for answer in in_bot(scenario)) == 8
+    await say(running, "/limit fake:1 --per-hour 2")
+    calls = [running.chat.call("/image flux cat", user="fake:1", chat=str(n)) for n in range(10)]
+    await asyncio.gather(*(running.dispatcher.call(call) for call in calls))
+    await asyncio.sleep(2)
+    assert len(await running.queue.jobs.open_jobs("fake:1")) == 2
+    assert (
+        sum("your jobs for this hour (2)" in answer for answer in (await settled(running)).answers)
+        == 8
+    )
 
 
-def test_a_cleared_job_is_given_back() -> None:
+@in_bot()
+async def test_a_cleared_job_is_given_back(running: Bot) -> None:
     """People would pay for what an admin threw away."""
-
-    async def scenario(running: Bot) -> None:
-        await say(running, "/pause")
-        await say(running, "/limit fake:1 --per-hour 1")
-        await say(running, "/image flux cat", "fake:1")
-        await say(running, "/clear flux")
-        await say(running, "/image flux cat", "fake:1")
-        await say(running, "/image flux cat", "fake:1")
-        assert len(await running.queue.jobs.open_jobs("fake:1")) == 1
-
-    assert "your jobs for this hour (1)" in in_bot(scenario)[-1]
+    await say(running, "/pause")
+    await say(running, "/limit fake:1 --per-hour 1")
+    await say(running, "/image flux cat", "fake:1")
+    await say(running, "/clear flux")
+    await say(running, "/image flux cat", "fake:1")
+    await say(running, "/image flux cat", "fake:1")
+    assert len(await running.queue.jobs.open_jobs("fake:1")) == 1
+    assert "your jobs for this hour (1)" in (await settled(running)).answers[-1]
 
 
-def test_a_lane_is_where_the_jobs_go() -> None:
+@in_bot()
+async def test_a_lane_is_where_the_jobs_go(running: Bot) -> None:
     """`/limit --lane vip` would change nothing."""
-
-    async def scenario(running: Bot) -> None:
-        await say(running, "/limit fake:1 --lane vip")
-        await say(running, "/image flux cat", "fake:1")
-        (job,) = await running.queue.jobs.open_jobs()
-        assert job.lane == "vip"
-
-    in_bot(scenario)
+    await say(running, "/limit fake:1 --lane vip")
+    await say(running, "/image flux cat", "fake:1")
+    (job,) = await running.queue.jobs.open_jobs()
+    assert job.lane == "vip"
 
 
-def test_acts_are_written_down_with_who_and_whom() -> None:
+@in_bot()
+async def test_acts_are_written_down_with_who_and_whom(running: Bot) -> None:
     """No one could find out who banned a person."""
-
-    async def scenario(running: Bot) -> None:
-        await say(running, "/limit fake:1 --open 3")
-        await say(running, "/ban fake:2 spam")
-        await say(running, "/audit")
-        await say(running, "/audit", "fake:1")
-
-    *_, audit, refused = in_bot(scenario)
+    await say(running, "/limit fake:1 --open 3")
+    await say(running, "/ban fake:2 spam")
+    await say(running, "/audit")
+    await say(running, "/audit", "fake:1")
+    *_, audit, refused = (await settled(running)).answers
     first, second = audit.split("\n")
     assert "fake:99 · ban fake:2 (spam)" in first
     assert "fake:99 · limit fake:1 (--open 3)" in second
     assert refused == "/audit is for admins."
 
 
-def test_settings_hold_and_can_be_taken_back() -> None:
+@in_bot()
+async def test_settings_hold_and_can_be_taken_back(running: Bot) -> None:
     """A person's usual model or language would be forgotten, or stay for ever."""
-
-    async def scenario(running: Bot) -> None:
-        await say(running, "/settings --image flux --size 3:2 --language de", "fake:1")
-        await say(running, "/image a cat", "fake:1")
-        (job,) = await running.queue.jobs.open_jobs()
-        assert (job.request.width, job.request.height) == (1280, 832)  # type: ignore[union-attr]
-        await say(running, "/cancel", "fake:1")
-        await say(running, "/settings --image reset --language reset", "fake:1")
-        await say(running, "/settings --ask flux", "fake:1")
-
-    german, cancelled, english, refused = in_bot(scenario)
+    await say(running, "/settings --image flux --size 3:2 --language de", "fake:1")
+    await say(running, "/image a cat", "fake:1")
+    (job,) = await running.queue.jobs.open_jobs()
+    assert (job.request.width, job.request.height) == (1280, 832)  # type: ignore[union-attr]
+    await say(running, "/cancel", "fake:1")
+    await say(running, "/settings --image reset --language reset", "fake:1")
+    await say(running, "/settings --ask flux", "fake:1")
+    german, cancelled, english, refused = (await settled(running)).answers
     assert "Bildmodell: flux" in german
     assert "abgebrochen" in cancelled
     assert "image model: flux (default)" in english
@@ -229,31 +198,29 @@ def test_settings_hold_and_can_be_taken_back() -> None:
     assert refused == "flux can't write text."
 
 
-def test_status_tells_what_is_up_and_what_runs() -> None:
+@in_bot()
+async def test_status_tells_what_is_up_and_what_runs(running: Bot) -> None:
     """People would ask an admin whether the machine is on."""
-
-    async def scenario(running: Bot) -> None:
-        await say(running, "/image flux cat", "fake:1")
-        await asyncio.sleep(10)
-        await say(running, "/status", "fake:1")
-
-    (text,) = in_bot(scenario)
+    await say(running, "/image flux cat", "fake:1")
+    await asyncio.sleep(10)
+    await say(running, "/status", "fake:1")
+    (text,) = (await settled(running)).answers
     assert text.startswith("gpu-1 · 16 GB in use · budget 23 of 23 GB\n  🟢 comfy")
     assert "flux in memory, 1 running" in text
 
 
-def test_status_tells_what_is_not_measured_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+@in_virtual_time
+async def test_status_tells_what_is_not_measured_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """People would take an old figure of other programs for the truth."""
-
-    async def scenario(running: Bot) -> None:
-        await say(running, "/status", "fake:1")
-
     monkeypatch.setattr(MemoryBudget, "unmeasured_since", lambda *_: 60.0)
-    (text,) = in_bot(scenario)
+    async with played(one_model()) as running:
+        await say(running, "/status", "fake:1")
+    (text,) = running.chat.answers
     assert "of 23 GB · other programs' memory not measured since" in text
 
 
-def test_a_server_that_was_not_asked_yet_is_not_called_down(
+@in_virtual_time
+async def test_a_server_that_was_not_asked_yet_is_not_called_down(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Right after a start, people would be told of a failure of every server."""
@@ -263,16 +230,15 @@ def test_a_server_that_was_not_asked_yet_is_not_called_down(
         await silent.wait()
         raise Unavailable("no answer")
 
-    async def scenario(running: Bot) -> None:
+    monkeypatch.setattr(FakeBackend, "probe", probe)
+    async with played(one_model()) as running:
         await say(running, "/status", "fake:1")
         await say(running, "/settings --language de", "fake:1")
         await say(running, "/status", "fake:1")
         silent.set()
         await asyncio.sleep(1)
         await say(running, "/status", "fake:1")
-
-    monkeypatch.setattr(FakeBackend, "probe", probe)
-    english, _settings, german, away = in_bot(scenario)
+    english, _settings, german, away = running.chat.answers
     assert "⚪ comfy · " in english
     assert "not checked yet" in english
     assert "noch nicht geprüft" in german
@@ -295,18 +261,17 @@ class ShownPosts:
         return [held, Leader(name="discord", holder="", address="", epoch=0, left_s=0)]
 
 
-def test_status_tells_admins_which_process_does_what() -> None:
+@in_virtual_time
+async def test_status_tells_admins_which_process_does_what() -> None:
     """They would have to ask the database which machine may be switched off."""
-
-    async def scenario(running: Bot) -> None:
+    shown = ShownPosts()
+    async with played(one_model(), roles=shown) as running:
         await say(running, "/status")
         await say(running, "/status", "fake:1")
         shown.away = True
         await say(running, "/settings --language de")
         await say(running, "/status")
-
-    shown = ShownPosts()
-    admins, others, _, german = in_bot(scenario, roles=shown)
+    admins, others, _, german = running.chat.answers
     assert admins.endswith("📌 Process roles\n  queue · gpu-1:4711\n  discord · free")
     assert "8124" not in admins  # where it listens is not for a chat
     assert "4711" not in others
@@ -330,7 +295,8 @@ def test_roles_give_limits_and_admins_override_them() -> None:
     )
 
 
-def test_nobody_can_be_meant_by_a_name_nobody_can_have() -> None:
+@in_bot()
+async def test_nobody_can_be_meant_by_a_name_nobody_can_have(running: Bot) -> None:
     """An admin would believe a person banned who goes on, because of a slip of the pen."""
     cases = [
         ("foo:bar", "There's no chat called “foo”. There are: discord, telegram, web, fake."),
@@ -346,23 +312,20 @@ def test_nobody_can_be_meant_by_a_name_nobody_can_have() -> None:
         ("web:A%20B", "“web:A%20B” isn't a valid id for a person."),
     ]
     commands = ("ban", "unban", "limit")
-
-    async def scenario(running: Bot) -> None:
-        for command, (person, _) in product(commands, cases):
-            await say(running, f"/{command} {person}")
-            assert not (await running.people.get(person)).is_banned(running.clock.now()), person
-
-    answers = in_bot(scenario)
+    for command, (person, _) in product(commands, cases):
+        await say(running, f"/{command} {person}")
+        assert not (await running.people.get(person)).is_banned(running.clock.now()), person
+    answers = (await settled(running)).answers
     for (command, (person, told)), answer in zip(product(commands, cases), answers, strict=True):
         assert answer.startswith(told), (command, person)
 
 
-def test_people_of_every_chat_can_be_banned() -> None:
+@in_bot()
+async def test_people_of_every_chat_can_be_banned(running: Bot) -> None:
     """A stranger of another platform, or who hides behind a group, could not be kept out."""
     people = ("discord:123", "telegram:42", "telegram:anonymous-1001", "2")
-
-    async def scenario(running: Bot) -> None:
-        for person in people:
-            await say(running, f"/ban {person}")
-
-    assert ["is banned" in answer for answer in in_bot(scenario)] == [True] * len(people)
+    for person in people:
+        await say(running, f"/ban {person}")
+    assert ["is banned" in answer for answer in (await settled(running)).answers] == [True] * len(
+        people
+    )

@@ -3,7 +3,6 @@
 import asyncio
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,9 +11,9 @@ from queueing.core.jobs import JobState, SubmitLimits
 from queueing.core.quiet_hours import QuietHours, WeeklyWindow
 from queueing.core.status import Pauses
 from tests.bot.commands.admin.test_admin_commands import say
-from tests.fakes.chat import FakeChat
-from tests.simulation.bot_installation import ADMIN, Bot, play
+from tests.simulation.bot_installation import ADMIN, Bot, played, settled
 from tests.simulation.installation import Installation, host, image_model, until
+from tests.simulation.loop import Inside, in_virtual_time
 
 
 def two_hosts(url: str = "sqlite://") -> Installation:
@@ -26,95 +25,80 @@ def two_hosts(url: str = "sqlite://") -> Installation:
     return Installation.of(models, [host("gpu-1", "comfy"), host("gpu-2", "other")], url=url)
 
 
-def in_bot(scenario: Any, installation: Installation | None = None, **fields: Any) -> FakeChat:
-    """Play a scenario in the bot; `answers` are the private ones."""
-    installation = installation or two_hosts()
-    return play(lambda running: scenario(running, installation), installation, **fields)
+def in_bot() -> Inside[Bot]:
+    return Inside(lambda: played(two_hosts()))
 
 
-def answers(chat: FakeChat) -> list[str]:
-    return [text for _, text in chat.private]
-
-
-def test_a_paused_model_starts_nothing_until_it_is_resumed_even_after_a_restart(
+@in_virtual_time
+async def test_a_paused_model_starts_nothing_until_it_is_resumed_even_after_a_restart(
     tmp_path: Path,
 ) -> None:
     """A pause would end with the next update, or hold others up."""
     url = f"sqlite:///{tmp_path}/usher.sqlite"
-
-    async def before(running: Bot, installation: Installation) -> None:
+    async with played(two_hosts(url)) as running:
         await say(running, "/pause flux")
         await say(running, "/image flux cat", "fake:1")
         await say(running, "/image sdxl dog", "fake:2")
         await asyncio.sleep(60)
-        assert [model for _, model, _ in installation.servers["comfy"].starts] == ["sdxl"]
-
-    async def after(running: Bot, installation: Installation) -> None:
+        assert [model for _, model, _ in running.installation.servers["comfy"].starts] == ["sdxl"]
+    assert "Paused: flux." in running.chat.answers[0]
+    assert "paused by an admin" in next(m.text for m in running.chat.messages.values())
+    async with played(two_hosts(url)) as running:
         await asyncio.sleep(60)
-        assert not installation.servers["comfy"].starts
+        assert not running.installation.servers["comfy"].starts
         await say(running, "/resume flux")
-        await until(lambda: installation.servers["comfy"].finished["cat"])
-
-    first = in_bot(before, two_hosts(url))
-    assert "Paused: flux." in answers(first)[0]
-    assert "paused by an admin" in next(m.text for m in first.messages.values())
-    assert answers(in_bot(after, two_hosts(url)))[0] == "▶️ Resumed: flux."
+        await until(lambda: running.installation.servers["comfy"].finished["cat"])
+    assert running.chat.answers[0] == "▶️ Resumed: flux."
 
 
-def test_a_paused_host_leaves_the_others_at_work() -> None:
+@in_bot()
+async def test_a_paused_host_leaves_the_others_at_work(running: Bot) -> None:
     """Taking one machine out would stop them all, or not stop it."""
-
-    async def scenario(running: Bot, installation: Installation) -> None:
-        await say(running, "/pause GPU-1")
-        await say(running, "/image sdxl cat", "fake:1")
-        await say(running, "/image flux dog", "fake:2")
-        await asyncio.sleep(60)
-        assert [prompt for _, _, prompt in installation.servers["other"].starts] == ["cat"]
-        assert not installation.servers["comfy"].loads
-        await say(running, "/status")
-        await say(running, "/resume")
-        await until(lambda: installation.servers["comfy"].finished["dog"])
-
-    chat = in_bot(scenario)
-    assert "gpu-1 · 0 GB in use · budget 23 of 23 GB · ⏸️ paused" in answers(chat)[1]
+    await say(running, "/pause GPU-1")
+    await say(running, "/image sdxl cat", "fake:1")
+    await say(running, "/image flux dog", "fake:2")
+    await asyncio.sleep(60)
+    assert [prompt for _, _, prompt in running.installation.servers["other"].starts] == ["cat"]
+    assert not running.installation.servers["comfy"].loads
+    await say(running, "/status")
+    await say(running, "/resume")
+    await until(lambda: running.installation.servers["comfy"].finished["dog"])
+    chat = await settled(running)
+    assert "gpu-1 · 0 GB in use · budget 23 of 23 GB · ⏸️ paused" in chat.answers[1]
 
 
-def test_everything_stays_paused_when_one_model_goes_on() -> None:
+@in_bot()
+async def test_everything_stays_paused_when_one_model_goes_on(running: Bot) -> None:
     """An admin would believe that a model runs again that does not."""
-
-    async def scenario(running: Bot, installation: Installation) -> None:
-        await say(running, "/pause")
-        await say(running, "/resume flux")
-        await say(running, "/image flux cat", "fake:1")
-        await say(running, "/models")
-        await asyncio.sleep(30)
-        assert not installation.servers["comfy"].loads
-
-    _, resumed, models = answers(in_bot(scenario))
+    await say(running, "/pause")
+    await say(running, "/resume flux")
+    await say(running, "/image flux cat", "fake:1")
+    await say(running, "/models")
+    await asyncio.sleep(30)
+    assert not running.installation.servers["comfy"].loads
+    _, resumed, models = (await settled(running)).answers
     assert resumed == "flux wasn't paused.\nStill paused: everything."
     assert models.count("⏸️ paused") == 2
 
 
-def test_a_drained_host_finishes_its_work_and_is_empty() -> None:
+@in_bot()
+async def test_a_drained_host_finishes_its_work_and_is_empty(running: Bot) -> None:
     """A person who takes their GPU back would lose running work, or not get the memory."""
-
-    async def scenario(running: Bot, installation: Installation) -> None:
-        server = installation.servers["comfy"]
-        server.service_s = 60.0
-        await say(running, "/image flux cat", "fake:1")
-        await say(running, "/image flux dog", "fake:2")
-        await until(lambda: server.running)
-        await say(running, "/drain gpu-1")
-        assert server.memory == {"flux"}
-        await until(lambda: not server.memory)
-        await asyncio.sleep(120)
-        assert server.finished["cat"] == 1
-        assert not server.finished["dog"]
-        assert installation.gpus["gpu-1"].used_mb == 0
-        await say(running, "/resume gpu-1")
-        await until(lambda: server.finished["dog"])
-
-    chat = in_bot(scenario)
+    server = running.installation.servers["comfy"]
+    server.service_s = 60.0
+    await say(running, "/image flux cat", "fake:1")
+    await say(running, "/image flux dog", "fake:2")
+    await until(lambda: server.running)
+    await say(running, "/drain gpu-1")
+    assert server.memory == {"flux"}
+    await until(lambda: not server.memory)
+    await asyncio.sleep(120)
+    assert server.finished["cat"] == 1
+    assert not server.finished["dog"]
+    assert running.installation.gpus["gpu-1"].used_mb == 0
+    await say(running, "/resume gpu-1")
+    await until(lambda: server.finished["dog"])
+    chat = await settled(running)
     (drained,) = (m for m in chat.messages.values() if "gpu-1 is" in m.texts[0])
     assert "gpu-1 is paused" in drained.texts[0]
     assert (
@@ -123,138 +107,126 @@ def test_a_drained_host_finishes_its_work_and_is_empty() -> None:
     )
 
 
-def test_a_pinned_model_leaves_a_drained_host_and_comes_back() -> None:
+@in_bot()
+async def test_a_pinned_model_leaves_a_drained_host_and_comes_back(running: Bot) -> None:
     """The one model an admin keeps loaded would hold the GPU they want back, or be lost."""
-
-    async def scenario(running: Bot, installation: Installation) -> None:
-        await say(running, "/preload flux")
-        await until(lambda: "flux" in installation.servers["comfy"].memory)
-        await say(running, "/drain gpu-1")
-        await asyncio.sleep(60)
-        assert not installation.servers["comfy"].memory
-        await say(running, "/preload flux")
-        await say(running, "/resume gpu-1")
-        await until(lambda: "flux" in installation.servers["comfy"].memory)
-
-    texts = [message.text for message in in_bot(scenario).messages.values()]
+    await say(running, "/preload flux")
+    await until(lambda: "flux" in running.installation.servers["comfy"].memory)
+    await say(running, "/drain gpu-1")
+    await asyncio.sleep(60)
+    assert not running.installation.servers["comfy"].memory
+    await say(running, "/preload flux")
+    await say(running, "/resume gpu-1")
+    await until(lambda: "flux" in running.installation.servers["comfy"].memory)
+    texts = [message.text for message in (await settled(running)).messages.values()]
     assert "❌ flux couldn't be loaded: Paused: gpu-1." in texts
 
 
-def test_a_model_that_still_works_is_not_called_unloaded() -> None:
+@in_bot()
+async def test_a_model_that_still_works_is_not_called_unloaded(running: Bot) -> None:
     """An admin would start a game on a GPU that is still in use."""
-
-    async def scenario(running: Bot, installation: Installation) -> None:
-        await say(running, "/image flux cat", "fake:1")
-        await until(lambda: installation.servers["comfy"].starts)
-        await say(running, "/unload flux")
-        await until(lambda: not installation.servers["comfy"].memory)
-        await say(running, "/unload flux")
-
-    texts = [message.text for message in in_bot(scenario).messages.values()][-2:]
+    await say(running, "/image flux cat", "fake:1")
+    await until(lambda: running.installation.servers["comfy"].starts)
+    await say(running, "/unload flux")
+    await until(lambda: not running.installation.servers["comfy"].memory)
+    await say(running, "/unload flux")
+    texts = [message.text for message in (await settled(running)).messages.values()][-2:]
     assert texts == [
         "⏳ flux is still working on gpu-1 (comfy); it will be unloaded when that's finished.",
         "flux wasn't loaded.",
     ]
 
 
-def test_a_model_that_is_being_loaded_is_not_called_absent() -> None:
+@in_bot()
+async def test_a_model_that_is_being_loaded_is_not_called_absent(running: Bot) -> None:
     """An admin would start a game on a GPU that a model is about to fill."""
-
-    async def scenario(running: Bot, installation: Installation) -> None:
-        await running.dispatcher.call(running.chat.call("/preload flux", user=ADMIN))
-        await until(lambda: installation.servers["comfy"].loads)
-        await say(running, "/unload flux")
-        await until(lambda: not installation.servers["comfy"].memory)
-
-    texts = [message.text for message in in_bot(scenario).messages.values()]
+    await running.dispatcher.call(running.chat.call("/preload flux", user=ADMIN))
+    await until(lambda: running.installation.servers["comfy"].loads)
+    await say(running, "/unload flux")
+    await until(lambda: not running.installation.servers["comfy"].memory)
+    texts = [message.text for message in (await settled(running)).messages.values()]
     assert texts == [
         "❌ flux couldn't be loaded: It was unloaded again in the meantime.",
         "⏳ flux is still loading on gpu-1 (comfy); it will be unloaded when that's finished.",
     ]
 
 
-def test_all_of_ones_jobs_are_cancelled_at_once_and_nobody_elses() -> None:
+@in_bot()
+async def test_all_of_ones_jobs_are_cancelled_at_once_and_nobody_elses(running: Bot) -> None:
     """A person who asked for ten images by mistake would have to cancel ten times, or end others' jobs."""
-
-    async def scenario(running: Bot, installation: Installation) -> None:
-        for number in range(8):
-            await running.dispatcher.call(running.chat.call(f"/image flux {number}", user="fake:1"))
-        await say(running, "/image flux dog", "fake:2")
-        await say(running, "/cancel ALL", "fake:1")
-        assert [job.owner for job in await running.queue.jobs.open_jobs()] == ["fake:2"]
-        await until(lambda: installation.servers["comfy"].finished["dog"])
-        assert not any(prompt.isdigit() for prompt in installation.servers["comfy"].finished)
-        await say(running, "/cancel all", "fake:1")
-
-    assert answers(in_bot(scenario)) == [
+    for number in range(8):
+        await running.dispatcher.call(running.chat.call(f"/image flux {number}", user="fake:1"))
+    await say(running, "/image flux dog", "fake:2")
+    await say(running, "/cancel ALL", "fake:1")
+    assert [job.owner for job in await running.queue.jobs.open_jobs()] == ["fake:2"]
+    await until(lambda: running.installation.servers["comfy"].finished["dog"])
+    assert not any(prompt.isdigit() for prompt in running.installation.servers["comfy"].finished)
+    await say(running, "/cancel all", "fake:1")
+    assert (await settled(running)).answers == [
         "Cancelled all your open jobs (8).",
         "You have no open jobs.",
     ]
 
 
-def test_a_host_resumed_while_it_drains_is_not_emptied() -> None:
+@in_bot()
+async def test_a_host_resumed_while_it_drains_is_not_emptied(running: Bot) -> None:
     """A GPU would be emptied behind the back of the admin who has just taken it back."""
-
-    async def scenario(running: Bot, installation: Installation) -> None:
-        server = installation.servers["comfy"]
-        server.service_s = 60.0
-        await say(running, "/image flux cat", "fake:1")
-        await until(lambda: server.running)
-        await say(running, "/drain gpu-1")
-        await say(running, "/resume gpu-1")
-        await asyncio.sleep(120)
-        assert server.memory == {"flux"}
-
-    texts = [message.text for message in in_bot(scenario).messages.values()]
+    server = running.installation.servers["comfy"]
+    server.service_s = 60.0
+    await say(running, "/image flux cat", "fake:1")
+    await until(lambda: server.running)
+    await say(running, "/drain gpu-1")
+    await say(running, "/resume gpu-1")
+    await asyncio.sleep(120)
+    assert server.memory == {"flux"}
+    texts = [message.text for message in (await settled(running)).messages.values()]
     assert "❌ gpu-1 was resumed before its memory was free." in texts
     assert not any("is paused, but" in text for text in texts), "it is not paused any more"
 
 
-def test_a_line_is_cleared_with_its_overflow_while_running_work_goes_on() -> None:
+@in_bot()
+async def test_a_line_is_cleared_with_its_overflow_while_running_work_goes_on(running: Bot) -> None:
     """Jobs of an overflow would slip into the line that is being emptied."""
+    server = running.installation.servers["comfy"]
+    server.service_s = 30.0
+    limits = SubmitLimits(max_queued=1)
+    jobs = [
+        await running.queue.submitter.submit(
+            running.installation.new("flux", str(n), owner="fake:1"), limits=limits
+        )
+        for n in range(4)
+    ]
+    other = await running.queue.submitter.submit(
+        running.installation.new("sdxl", "x"), limits=limits
+    )
+    await until(lambda: server.running)
+    await say(running, "/clear flux")
+    states = [found.state for job in jobs if (found := await running.queue.jobs.get(job.id))]
+    assert states == [JobState.PROCESSING, *[JobState.CANCELLED] * 3]
+    await asyncio.sleep(120)
+    assert server.finished["0"] == 1
+    done = await running.queue.jobs.get(other.id)
+    assert done is not None
+    assert done.state is JobState.COMPLETED
+    assert (await settled(running)).answers == ["Cancelled the jobs waiting for flux (3)."]
 
-    async def scenario(running: Bot, installation: Installation) -> None:
-        server = installation.servers["comfy"]
-        server.service_s = 30.0
-        limits = SubmitLimits(max_queued=1)
-        jobs = [
-            await running.queue.submitter.submit(
-                installation.new("flux", str(n), owner="fake:1"), limits=limits
-            )
-            for n in range(4)
-        ]
-        other = await running.queue.submitter.submit(installation.new("sdxl", "x"), limits=limits)
-        await until(lambda: server.running)
-        await say(running, "/clear flux")
-        states = [found.state for job in jobs if (found := await running.queue.jobs.get(job.id))]
-        assert states == [JobState.PROCESSING, *[JobState.CANCELLED] * 3]
-        await asyncio.sleep(120)
-        assert server.finished["0"] == 1
-        done = await running.queue.jobs.get(other.id)
-        assert done is not None
-        assert done.state is JobState.COMPLETED
 
-    assert answers(in_bot(scenario)) == ["Cancelled the jobs waiting for flux (3)."]
-
-
-def test_a_moved_job_runs_next_and_others_see_that_they_wait_longer() -> None:
+@in_bot()
+async def test_a_moved_job_runs_next_and_others_see_that_they_wait_longer(running: Bot) -> None:
     """`/move` would say done and change nothing, or no one would be told."""
-
-    async def scenario(running: Bot, installation: Installation) -> None:
-        server = installation.servers["comfy"]
-        server.service_s = 30.0
-        for number in range(4):
-            await say(running, f"/image flux {number}", f"fake:{number}", chat=str(number))
-        jobs = await running.queue.jobs.open_jobs()
-        await until(lambda: server.running)
-        await say(running, f"/move {jobs[3].id} first")
-        standings = await running.queue.status.standings(jobs[1:])
-        assert [standings[job.id].position for job in jobs[1:]] == [2, 3, 1]
-        await asyncio.sleep(200)
-        assert [prompt for _, _, prompt in server.starts] == ["0", "3", "1", "2"]
-        await say(running, f"/move {jobs[3].id} first")
-
-    moved, refused = answers(in_bot(scenario))
+    server = running.installation.servers["comfy"]
+    server.service_s = 30.0
+    for number in range(4):
+        await say(running, f"/image flux {number}", f"fake:{number}", chat=str(number))
+    jobs = await running.queue.jobs.open_jobs()
+    await until(lambda: server.running)
+    await say(running, f"/move {jobs[3].id} first")
+    standings = await running.queue.status.standings(jobs[1:])
+    assert [standings[job.id].position for job in jobs[1:]] == [2, 3, 1]
+    await asyncio.sleep(200)
+    assert [prompt for _, _, prompt in server.starts] == ["0", "3", "1", "2"]
+    await say(running, f"/move {jobs[3].id} first")
+    moved, refused = (await settled(running)).answers
     assert moved == "Job 4 is now first in line for flux."
     assert refused == "Job 4 is no longer waiting."
 
@@ -275,59 +247,51 @@ WRONG_NAMES = [
 ]
 
 
-def test_a_wrong_name_changes_nothing() -> None:
+@in_bot()
+async def test_a_wrong_name_changes_nothing(running: Bot) -> None:
     """A typing error would pause or empty something, or be logged as an act."""
-
-    async def scenario(running: Bot, installation: Installation) -> None:
-        for text, _ in WRONG_NAMES:
-            await say(running, text)
-            assert running.queue.status.snapshot().paused == Pauses(), text
-        await say(running, "/audit")
-
     told = [answer for _, answer in WRONG_NAMES]
-    assert answers(in_bot(scenario)) == [*told, "No admin actions yet."]
+    for text, _ in WRONG_NAMES:
+        await say(running, text)
+        assert running.queue.status.snapshot().paused == Pauses(), text
+    await say(running, "/audit")
+    assert (await settled(running)).answers == [*told, "No admin actions yet."]
 
 
-def test_these_are_for_admins() -> None:
+@in_bot()
+async def test_these_are_for_admins(running: Bot) -> None:
     """Anyone could stop the machines of everyone."""
     names = ("pause", "resume", "drain", "clear", "move", "queue all")
-
-    async def scenario(running: Bot, installation: Installation) -> None:
-        for name in names:
-            await say(running, f"/{name}", "fake:1")
-
-    assert answers(in_bot(scenario)) == [f"/{name} is for admins." for name in names]
+    for name in names:
+        await say(running, f"/{name}", "fake:1")
+    assert (await settled(running)).answers == [f"/{name} is for admins." for name in names]
 
 
-def test_a_cancelled_job_of_another_is_an_act_and_an_own_one_is_none() -> None:
+@in_bot()
+async def test_a_cancelled_job_of_another_is_an_act_and_an_own_one_is_none(running: Bot) -> None:
     """No one could find out which admin ended a person's job."""
-
-    async def scenario(running: Bot, installation: Installation) -> None:
-        await say(running, "/pause flux")
-        await say(running, "/image flux cat", "fake:1")
-        await say(running, "/image flux dog", "fake:1")
-        await say(running, "/cancel 1")
-        await say(running, "/cancel 2", "fake:1")
-        await say(running, "/audit")
-
-    *_, audit = answers(in_bot(scenario))
+    await say(running, "/pause flux")
+    await say(running, "/image flux cat", "fake:1")
+    await say(running, "/image flux dog", "fake:1")
+    await say(running, "/cancel 1")
+    await say(running, "/cancel 2", "fake:1")
+    await say(running, "/audit")
+    *_, audit = (await settled(running)).answers
     acts = [line.partition(" · ")[2] for line in audit.strip().splitlines()]
     assert [act.partition(" · ")[2] for act in acts] == ["cancel flux 1 (of fake:1)", "pause flux"]
 
 
-def test_every_act_is_in_the_audit_log() -> None:
+@in_bot()
+async def test_every_act_is_in_the_audit_log(running: Bot) -> None:
     """No one could find out who stopped the machines."""
-
-    async def scenario(running: Bot, installation: Installation) -> None:
-        await say(running, "/image flux cat", "fake:1")
-        for text in ("/pause flux", "/resume", "/preload sdxl gpu-2", "/unload sdxl"):
-            await say(running, text)
-        await say(running, "/pause flux")
-        await say(running, "/image flux cat", "fake:1")
-        for text in ("/move 2 first", "/clear flux", "/drain gpu-2", "/audit"):
-            await say(running, text)
-
-    acts = answers(in_bot(scenario))[-1].splitlines()
+    await say(running, "/image flux cat", "fake:1")
+    for text in ("/pause flux", "/resume", "/preload sdxl gpu-2", "/unload sdxl"):
+        await say(running, text)
+    await say(running, "/pause flux")
+    await say(running, "/image flux cat", "fake:1")
+    for text in ("/move 2 first", "/clear flux", "/drain gpu-2", "/audit"):
+        await say(running, text)
+    acts = (await settled(running)).answers[-1].splitlines()
     assert [act.split(" · ", 2)[2] for act in reversed(acts)] == [
         "pause flux",
         "resume everything",
@@ -340,59 +304,53 @@ def test_every_act_is_in_the_audit_log() -> None:
     ]
 
 
-def test_queue_all_shows_everybodys_jobs_with_their_owners() -> None:
+@in_bot()
+async def test_queue_all_shows_everybodys_jobs_with_their_owners(running: Bot) -> None:
     """An admin could not tell whose job holds the line up."""
-
-    async def scenario(running: Bot, installation: Installation) -> None:
-        await say(running, "/image flux cat", "fake:1")
-        await say(running, "/image flux dog", "fake:2")
-        await say(running, "/queue all")
-
-    shown = answers(in_bot(scenario))[0]
+    await say(running, "/image flux cat", "fake:1")
+    await say(running, "/image flux dog", "fake:2")
+    await say(running, "/queue all")
+    shown = (await settled(running)).answers[0]
     assert shown.startswith("All open jobs (2):\n1 · fake:1 · ")
     assert "\n2 · fake:2 · " in shown
     assert "flux: " in shown
 
 
-def test_an_option_the_model_does_not_take_is_refused_at_once() -> None:
+@in_bot()
+async def test_an_option_the_model_does_not_take_is_refused_at_once(running: Bot) -> None:
     """A person would wait in line only to read that the model cannot do it."""
-
-    async def scenario(running: Bot, installation: Installation) -> None:
-        installation.servers["comfy"].options = frozenset({"seed", "width", "height"})
-        installation.servers["other"].options = frozenset({"steps", "seed"})
-        await say(running, "/image flux --seed 7 --size 3:2 --count 1 cat", "fake:1")
-        await say(running, "/image flux --steps 9 cat", "fake:1")
-        await say(running, "/image sdxl --size 3:2 cat", "fake:1")
-        await say(running, "/image flux --count 2 cat", "fake:1")
-        await say(running, "/settings --size 3:2", "fake:2")
-        await say(running, "/image sdxl --seed 7 cat", "fake:2")
-        assert len(await running.queue.jobs.open_jobs()) == 2
-
-    assert [answer for answer in answers(in_bot(scenario)) if "doesn't take" in answer] == [
+    running.installation.servers["comfy"].options = frozenset({"seed", "width", "height"})
+    running.installation.servers["other"].options = frozenset({"steps", "seed"})
+    await say(running, "/image flux --seed 7 --size 3:2 --count 1 cat", "fake:1")
+    await say(running, "/image flux --steps 9 cat", "fake:1")
+    await say(running, "/image sdxl --size 3:2 cat", "fake:1")
+    await say(running, "/image flux --count 2 cat", "fake:1")
+    await say(running, "/settings --size 3:2", "fake:2")
+    await say(running, "/image sdxl --seed 7 cat", "fake:2")
+    assert len(await running.queue.jobs.open_jobs()) == 2
+    assert [answer for answer in (await settled(running)).answers if "doesn't take" in answer] == [
         "flux doesn't take --steps.",
         "sdxl doesn't take --size.",
         "flux doesn't take --count.",
     ]
 
 
-def test_a_failed_preload_is_told_in_one_sentence() -> None:
+@in_bot()
+async def test_a_failed_preload_is_told_in_one_sentence(running: Bot) -> None:
     """An admin would read a stack of internals, or nothing at all."""
-
-    async def scenario(running: Bot, installation: Installation) -> None:
-        installation.servers["comfy"].load_fates = lambda: OutOfMemory(
-            "CUDA error: 0x2 at 0xdeadbeef"
-        )
-        await say(running, "/preload flux")
-        await asyncio.sleep(60)
-        installation.servers["comfy"].load_fates = TimeoutError
-        await asyncio.sleep(600)
-        await say(running, "/preload flux")
-        await asyncio.sleep(600)
-        installation.servers["comfy"].up = False
-        await asyncio.sleep(60)
-        await say(running, "/preload flux")
-
-    texts = [message.text for message in in_bot(scenario).messages.values()]
+    running.installation.servers["comfy"].load_fates = lambda: OutOfMemory(
+        "CUDA error: 0x2 at 0xdeadbeef"
+    )
+    await say(running, "/preload flux")
+    await asyncio.sleep(60)
+    running.installation.servers["comfy"].load_fates = TimeoutError
+    await asyncio.sleep(600)
+    await say(running, "/preload flux")
+    await asyncio.sleep(600)
+    running.installation.servers["comfy"].up = False
+    await asyncio.sleep(60)
+    await say(running, "/preload flux")
+    texts = [message.text for message in (await settled(running)).messages.values()]
     assert texts == [
         "❌ flux couldn't be loaded: gpu-1 doesn't have enough free memory.",
         "❌ flux couldn't be loaded: comfy didn't load it within 150 s.",
@@ -407,22 +365,21 @@ def test_a_failed_preload_is_told_in_one_sentence() -> None:
         (True, "📦 sdxl will be loaded, but not yet: waiting for flux to finish on gpu-1"),
     ],
 )
-def test_a_preload_says_what_the_plan_says_of_it(busy: bool, says: str) -> None:
+@in_virtual_time
+async def test_a_preload_says_what_the_plan_says_of_it(busy: bool, says: str) -> None:
     """An admin would wait for room that is there, or not learn what holds it up."""
     models = [image_model(name, vram_mb=20_000, service_s=120.0) for name in ("flux", "sdxl")]
     installation = Installation.of(models, [host("gpu-1", "comfy")])
     installation.servers["comfy"].service_s = 120.0
-
-    async def scenario(running: Bot) -> None:
+    async with played(installation) as running:
         if busy:
             await running.dispatcher.call(running.chat.call("/image flux cat"))
             await asyncio.sleep(30)
         await running.dispatcher.call(running.chat.call("/preload sdxl", user=ADMIN))
         await asyncio.sleep(200)
-
     texts = next(
         message.texts
-        for message in play(scenario, installation).messages.values()
+        for message in running.chat.messages.values()
         if "sdxl" in message.texts[0]  # the other is that of the request for flux
     )
     assert texts[0].startswith(says)
@@ -438,20 +395,19 @@ def resting(hours: QuietHours) -> Installation:
     ("language", "said"),
     [("en", "gpu-1 has quiet hours until 01:00"), ("de", "gpu-1 hat Ruhezeit bis 01:00")],
 )
-def test_quiet_hours_are_told_in_the_same_words_everywhere(language: str, said: str) -> None:
+@in_virtual_time
+async def test_quiet_hours_are_told_in_the_same_words_everywhere(language: str, said: str) -> None:
     """A person would read that the model is free, and wait for an hour."""
     hours = QuietHours((WeeklyWindow(frozenset(range(7)), 0, 60),), "UTC")
-
-    async def scenario(running: Bot, _: Installation) -> None:
+    async with played(resting(hours)) as running:
         await asyncio.sleep(10)
         for words in ("/models", "/status", "/preload flux"):
             await say(running, words, language=language)
         await say(running, "/image flux cat", "fake:1", language=language)
         await asyncio.sleep(60)
         await say(running, "/queue", language=language)
-
-    chat = in_bot(scenario, resting(hours))
-    texts = [*answers(chat), *(message.text for message in chat.messages.values())]
+    chat = running.chat
+    texts = [*chat.answers, *(message.text for message in chat.messages.values())]
     assert len(texts) > 4
     for text in texts:
         assert said in text
@@ -472,22 +428,21 @@ def test_quiet_hours_are_told_in_the_same_words_everywhere(language: str, said: 
         ),
     ],
 )
-def test_an_admin_puts_a_host_to_work_in_its_quiet_hours(
+@in_virtual_time
+async def test_an_admin_puts_a_host_to_work_in_its_quiet_hours(
     language: str, resumed: str, shown: str
 ) -> None:
     """They would read that it was not paused, and nothing would happen."""
     hours = QuietHours((WeeklyWindow(frozenset(range(7)), 0, 60),), "UTC")
-
-    async def scenario(running: Bot, installation: Installation) -> None:
+    async with played(resting(hours)) as running:
         await asyncio.sleep(10)
         await say(running, "/image flux cat", "fake:1")
         await say(running, "/resume gpu-1", language=language)
         await say(running, "/status", language=language)
-        await until(lambda: installation.servers["comfy"].finished["cat"], within_s=120)
+        await until(lambda: running.installation.servers["comfy"].finished["cat"], within_s=120)
         await say(running, "/pause gpu-1", language=language)
         await say(running, "/status", language=language)
-
-    told = answers(in_bot(scenario, resting(hours)))
+    told = running.chat.answers
     assert resumed in told[0]
     assert shown in told[1]
     assert "⏸️" in told[-1]
@@ -505,12 +460,13 @@ def test_an_admin_puts_a_host_to_work_in_its_quiet_hours(
         ),
     ],
 )
-def test_models_that_are_ready_and_those_to_be_loaded_are_counted(
+@in_virtual_time
+async def test_models_that_are_ready_and_those_to_be_loaded_are_counted(
     language: str, counted: str, named: str
 ) -> None:
     """An admin would have to count the copies of each server."""
-
-    async def scenario(running: Bot, _installation: Installation) -> None:
+    both = [image_model(name, vram_mb=16000) for name in ("flux", "sdxl")]
+    async with played(Installation.of(both, [host("gpu-1", "comfy")])) as running:
         await say(running, f"/settings --language {language}", "fake:1")
         for prompt in ("cat", "dog", "fox"):
             await say(running, f"/image flux {prompt}", "fake:1")
@@ -518,8 +474,6 @@ def test_models_that_are_ready_and_those_to_be_loaded_are_counted(
         await asyncio.sleep(4)
         await say(running, "/status", "fake:1")
         await say(running, "/models", "fake:1")
-
-    both = [image_model(name, vram_mb=16000) for name in ("flux", "sdxl")]
-    status, models = answers(in_bot(scenario, Installation.of(both, [host("gpu-1", "comfy")])))[-2:]
+    status, models = running.chat.answers[-2:]
     assert counted in status
     assert named in models

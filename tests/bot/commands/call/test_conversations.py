@@ -18,7 +18,7 @@ from queueing.core.requests import Capability, ChatMessage
 from queueing.core.specs import ModelSpec
 from tests.bot.results import DEAF, FLUX, QWEN, ask, done, image, in_bot, of, press, said, shown
 from tests.fakes.chat import FakeChat
-from tests.simulation.bot_installation import Bot, bot, quiet
+from tests.simulation.bot_installation import Bot, bot, quiet, settled
 from tests.simulation.installation import Installation, host
 from tests.simulation.loop import in_virtual_time
 
@@ -35,107 +35,90 @@ def turns(job: Any) -> list[str]:
     return [text for role, text in said(job) if role == "user"]
 
 
-def test_a_private_chat_goes_on_without_a_reply() -> None:
+@in_bot()
+async def test_a_private_chat_goes_on_without_a_reply(running: Bot) -> None:
     """Everyone would have to tell the bot with every sentence what they are talking about."""
-
-    async def scenario(running: Bot) -> None:
-        await done(running, BOB)
-        second = await done(running, WHO)
-        assert [role for role, _ in said(second)] == ["user", "assistant", "user"]
-        third = await done(running, "/ask and how is it spelt?")
-        assert turns(third) == ["my name is Bob", "what is my name?", "and how is it spelt?"]
-        await done(running, "/image a cat")
-        assert len(turns(await done(running, "/ask are you sure?"))) == 4
-
-    in_bot(scenario)
+    await done(running, BOB)
+    second = await done(running, WHO)
+    assert [role for role, _ in said(second)] == ["user", "assistant", "user"]
+    third = await done(running, "/ask and how is it spelt?")
+    assert turns(third) == ["my name is Bob", "what is my name?", "and how is it spelt?"]
+    await done(running, "/image a cat")
+    assert len(turns(await done(running, "/ask are you sure?"))) == 4
 
 
-def test_only_the_persons_own_last_exchange_in_that_chat_counts() -> None:
+@in_bot()
+async def test_only_the_persons_own_last_exchange_in_that_chat_counts(running: Bot) -> None:
     """A person's private words would be told to a model in another chat, or for another person."""
-
-    async def scenario(running: Bot) -> None:
-        await done(running, BOB)
-        assert len(turns(await done(running, WHO, chat="2"))) == 1
-        assert len(turns(await done(running, WHO, "fake:2"))) == 1
-        assert len(turns(await done(running, WHO, chat="g1"))) == 1
-        assert len(turns(await done(running, WHO))) == 2
-
-    in_bot(scenario)
+    await done(running, BOB)
+    assert len(turns(await done(running, WHO, chat="2"))) == 1
+    assert len(turns(await done(running, WHO, "fake:2"))) == 1
+    assert len(turns(await done(running, WHO, chat="g1"))) == 1
+    assert len(turns(await done(running, WHO))) == 2
 
 
 @pytest.mark.parametrize(("waits_s", "goes_on"), [(1700, True), (1900, False)])
-def test_a_conversation_ends_when_it_has_rested_for_long(waits_s: float, *, goes_on: bool) -> None:
+@in_bot()
+async def test_a_conversation_ends_when_it_has_rested_for_long(
+    running: Bot, waits_s: float, *, goes_on: bool
+) -> None:
     """A question of today would be answered as one about yesterday's matter."""
-
-    async def scenario(running: Bot) -> None:
-        await done(running, BOB)
-        await asyncio.sleep(waits_s)
-        assert (len(turns(await done(running, WHO))) == 2) == goes_on
-
-    in_bot(scenario)
+    await done(running, BOB)
+    await asyncio.sleep(waits_s)
+    assert (len(turns(await done(running, WHO))) == 2) == goes_on
 
 
 @pytest.mark.usefixtures("rare_ticks")  # hours or days pass
-def test_a_chat_that_is_one_conversation_goes_on_after_any_time() -> None:
+@in_bot()
+async def test_a_chat_that_is_one_conversation_goes_on_after_any_time(running: Bot) -> None:
     """The page would show yesterday's conversation, and the model not know a word of it."""
-
-    async def scenario(running: Bot) -> None:
-        await done(running, BOB, lasting=True)
-        for number in range(12):  # more than a page of the person's history
-            await done(running, f"/image cat {number}", chat="2")
-        await done(running, "/image a cat", lasting=True)
-        await asyncio.sleep(3 * 86_400)
-        await done(running, "/ask elsewhere?", chat="2")
-        assert turns(await done(running, WHO, lasting=True)) == [
-            "my name is Bob",
-            "what is my name?",
-        ]
-        assert len(turns(await done(running, WHO, "fake:2", lasting=True))) == 1
-        await running.dispatcher.call(running.chat.call("/new", lasting=True))
-        await asyncio.sleep(3600)
-        assert len(turns(await done(running, WHO, lasting=True))) == 1
-
-    in_bot(scenario)
+    await done(running, BOB, lasting=True)
+    for number in range(12):  # more than a page of the person's history
+        await done(running, f"/image cat {number}", chat="2")
+    await done(running, "/image a cat", lasting=True)
+    await asyncio.sleep(3 * 86_400)
+    await done(running, "/ask elsewhere?", chat="2")
+    assert turns(await done(running, WHO, lasting=True)) == [
+        "my name is Bob",
+        "what is my name?",
+    ]
+    assert len(turns(await done(running, WHO, "fake:2", lasting=True))) == 1
+    await running.dispatcher.call(running.chat.call("/new", lasting=True))
+    await asyncio.sleep(3600)
+    assert len(turns(await done(running, WHO, lasting=True))) == 1
 
 
-def test_a_question_asked_before_the_answer_is_there_knows_the_one_before() -> None:
+@in_bot()
+async def test_a_question_asked_before_the_answer_is_there_knows_the_one_before(
+    running: Bot,
+) -> None:
     """Two sentences sent one after the other would be two strangers' to the model."""
-
-    async def scenario(running: Bot) -> None:
-        await ask(running, BOB)
-        assert turns(await ask(running, WHO)) == ["my name is Bob", "what is my name?"]
-
-    in_bot(scenario)
+    await ask(running, BOB)
+    assert turns(await ask(running, WHO)) == ["my name is Bob", "what is my name?"]
 
 
-def test_a_question_that_was_taken_back_is_no_part_of_the_conversation() -> None:
+@in_bot()
+async def test_a_question_that_was_taken_back_is_no_part_of_the_conversation(running: Bot) -> None:
     """A model would answer what a person has cancelled."""
-
-    async def scenario(running: Bot) -> None:
-        await done(running, BOB)
-        job = await ask(running, "/ask my name is Eve")
-        assert job is not None
-        await running.queue.submitter.cancel(job.id)
-        assert turns(await done(running, WHO)) == ["my name is Bob", "what is my name?"]
-
-    in_bot(scenario)
+    await done(running, BOB)
+    job = await ask(running, "/ask my name is Eve")
+    assert job is not None
+    await running.queue.submitter.cancel(job.id)
+    assert turns(await done(running, WHO)) == ["my name is Bob", "what is my name?"]
 
 
-def test_a_question_knows_which_server_remembers_its_conversation() -> None:
+@in_bot(FLUX, DEAF, QWEN)
+async def test_a_question_knows_which_server_remembers_its_conversation(running: Bot) -> None:
     """Each question would be read from the first word on by another server."""
-
-    async def scenario(running: Bot) -> None:
-        first = await done(running, BOB)
-        second = await done(running, WHO)
-        again = await press(running, first, "again")
-        asked = [first, second, again, await done(running, "/image a cat")]
-        assert [job and job.remembered_by for job in asked] == [None, "comfy", "comfy", None]
-        assert (await done(running, "/ask qwen who am I?")).remembered_by is None
-        waiting = await ask(running, WHO)
-        assert waiting is not None
-        assert (await done(running, WHO)).remembered_by == "comfy"  # though that has not run yet
-
-    in_bot(scenario, FLUX, DEAF, QWEN)
+    first = await done(running, BOB)
+    second = await done(running, WHO)
+    again = await press(running, first, "again")
+    asked = [first, second, again, await done(running, "/image a cat")]
+    assert [job and job.remembered_by for job in asked] == [None, "comfy", "comfy", None]
+    assert (await done(running, "/ask qwen who am I?")).remembered_by is None
+    waiting = await ask(running, WHO)
+    assert waiting is not None
+    assert (await done(running, WHO)).remembered_by == "comfy"  # though that has not run yet
 
 
 @in_virtual_time
@@ -178,128 +161,106 @@ async def test_a_conversation_survives_a_restart(tmp_path: Path) -> None:
         await quiet(running)
 
 
-def test_new_begins_afresh_and_a_reply_goes_back() -> None:
+@in_bot()
+async def test_new_begins_afresh_and_a_reply_goes_back(running: Bot) -> None:
     """No one could change the subject, or come back to an earlier one."""
-
-    async def scenario(running: Bot) -> None:
-        first = await done(running, BOB)
-        waiting = await ask(running, "/ask my name is Eve")
-        assert await ask(running, "/new") is None
-        assert waiting is not None
-        assert len(turns(await done(running, WHO))) == 1
-        older = await done(running, WHO, replied_to=await of(running, first))
-        assert turns(older) == ["my name is Bob", "what is my name?"]
-        assert len(turns(await done(running, "/ask sure?"))) == 3  # it goes on with that one
-
-    told = [text for _, text in in_bot(scenario).private]
+    first = await done(running, BOB)
+    waiting = await ask(running, "/ask my name is Eve")
+    assert await ask(running, "/new") is None
+    assert waiting is not None
+    assert len(turns(await done(running, WHO))) == 1
+    older = await done(running, WHO, replied_to=await of(running, first))
+    assert turns(older) == ["my name is Bob", "what is my name?"]
+    assert len(turns(await done(running, "/ask sure?"))) == 3  # it goes on with that one
+    told = (await settled(running)).answers
     assert told == [
         "A new conversation starts here. Reply to an earlier answer to continue from there."
     ]
 
 
-def test_an_answer_that_went_on_by_itself_has_a_button_for_a_new_topic() -> None:
+@in_bot()
+async def test_an_answer_that_went_on_by_itself_has_a_button_for_a_new_topic(running: Bot) -> None:
     """People would not notice what the model is told, and not know how to end it."""
-
-    async def scenario(running: Bot) -> None:
-        first = await done(running, BOB)
-        second = await done(running, WHO)
-        has = [
-            any(each.command == "new-topic" for each in shown(running, await of(running, job)))
-            for job in (first, second)
-        ]
-        assert has == [False, True]
-        await press(running, second, "new-topic", "fake:2")
-        assert len(turns(await done(running, WHO))) == 3
-        await press(running, second, "new-topic")
-        assert len(turns(await done(running, WHO))) == 1
-
-    in_bot(scenario)
+    first = await done(running, BOB)
+    second = await done(running, WHO)
+    has = [
+        any(each.command == "new-topic" for each in shown(running, await of(running, job)))
+        for job in (first, second)
+    ]
+    assert has == [False, True]
+    await press(running, second, "new-topic", "fake:2")
+    assert len(turns(await done(running, WHO))) == 3
+    await press(running, second, "new-topic")
+    assert len(turns(await done(running, WHO))) == 1
 
 
 @pytest.mark.parametrize("what", ["conversation", "me"])
-def test_what_is_forgotten_is_told_to_nobody_again(what: str) -> None:
+@in_bot()
+async def test_what_is_forgotten_is_told_to_nobody_again(running: Bot, what: str) -> None:
     """A deleted sentence would live on in the next question."""
-
-    async def scenario(running: Bot) -> None:
-        await done(running, BOB)
-        await ask(running, "/new")
-        await done(running, BOB)
-        await ask(running, f"/forget {what}")
-        assert len(turns(await done(running, WHO))) == 1
-
-    in_bot(scenario)
+    await done(running, BOB)
+    await ask(running, "/new")
+    await done(running, BOB)
+    await ask(running, f"/forget {what}")
+    assert len(turns(await done(running, WHO))) == 1
 
 
-def test_images_stay_in_the_conversation() -> None:
+@in_bot()
+async def test_images_stay_in_the_conversation(running: Bot) -> None:
     """“And what breed is it?” would be asked about nothing."""
-
-    async def scenario(running: Bot) -> None:
-        await done(running, BOB)
-        first = await done(running, "/ask", files=(image(),))
-        assert turns(first) == ["my name is Bob", "Describe this image."]
-        job = await done(running, "/ask what breed is it?")
-        assert len(await running.queue.jobs.inputs(job) or ()) == 1
-
-    in_bot(scenario)
+    await done(running, BOB)
+    first = await done(running, "/ask", files=(image(),))
+    assert turns(first) == ["my name is Bob", "Describe this image."]
+    job = await done(running, "/ask what breed is it?")
+    assert len(await running.queue.jobs.inputs(job) or ()) == 1
 
 
-def test_an_image_goes_to_a_model_that_sees() -> None:
+@in_bot(FLUX, DEAF, QWEN)
+async def test_an_image_goes_to_a_model_that_sees(running: Bot) -> None:
     """A conversation with a model that sees nothing would end with the first image."""
-
-    async def scenario(running: Bot) -> None:
-        await done(running, "/ask deaf my name is Bob")
-        job = await done(running, "/ask who is this?", files=(image(),))
-        assert (job.model, len(turns(job))) == ("qwen", 2)
-
-    in_bot(scenario, FLUX, DEAF, QWEN)
+    await done(running, "/ask deaf my name is Bob")
+    job = await done(running, "/ask who is this?", files=(image(),))
+    assert (job.model, len(turns(job))) == ("qwen", 2)
 
 
-def test_a_model_goes_on_until_another_is_chosen() -> None:
+@in_bot(DEAF, QWEN)
+async def test_a_model_goes_on_until_another_is_chosen(running: Bot) -> None:
     """A person who changes their usual model would go on hearing the old one, or lose what was said."""
-
-    async def scenario(running: Bot) -> None:
-        await done(running, "/ask deaf my name is Bob")
-        assert (await done(running, WHO)).model == "deaf"
-        await ask(running, "/settings --ask qwen")
-        job = await done(running, WHO)
-        assert (job.model, len(turns(job))) == ("qwen", 3)
-
-    in_bot(scenario, DEAF, QWEN)
+    await done(running, "/ask deaf my name is Bob")
+    assert (await done(running, WHO)).model == "deaf"
+    await ask(running, "/settings --ask qwen")
+    job = await done(running, WHO)
+    assert (job.model, len(turns(job))) == ("qwen", 3)
 
 
-def test_the_context_of_a_model_holds_for_what_goes_on_by_itself() -> None:
+@in_bot()
+async def test_the_context_of_a_model_holds_for_what_goes_on_by_itself(running: Bot) -> None:
     """A long chat would be refused by its server in the end."""
-
-    async def scenario(running: Bot) -> None:
-        jobs = [await done(running, f"/ask {'word ' * 1500}") for _ in range(4)]
-        job = jobs[-1]
-        assert sum(len(text) for _, text in said(job)) <= 24_000
-        assert 1 < len(turns(job)) < 4
-
-    in_bot(scenario)
+    jobs = [await done(running, f"/ask {'word ' * 1500}") for _ in range(4)]
+    job = jobs[-1]
+    assert sum(len(text) for _, text in said(job)) <= 24_000
+    assert 1 < len(turns(job)) < 4
 
 
 # ---------------------------------------------------------------- in groups
 
 
-def test_in_a_group_the_model_is_told_who_said_what() -> None:
+@in_bot()
+async def test_in_a_group_the_model_is_told_who_said_what(running: Bot) -> None:
     """“Bob, what do you think?” would be asked of a model that knows no Bob."""
-
-    async def scenario(running: Bot) -> None:
-        first = await done(running, "/ask why?", user_name="Ada", chat="g1")
-        reply = {"replied_to": await of(running, first), "chat": "g1"}
-        second = await done(running, "/ask why not?", "fake:2", user_name="Bob", **reply)
-        assert isinstance(second.request.messages, tuple)  # type: ignore[union-attr]
-        told = [turn.told for turn in second.request.messages]  # type: ignore[union-attr]
-        assert (told[0], told[2]) == ("Ada: why?", "Bob: why not?")
-        assert turns(second) == ["why?", "why not?"]
-        alone = await done(running, "/ask and you?", user_name="Ada", chat="g1")
-        assert len(turns(alone)) == 1
-        private = await done(running, "/ask why?", user_name="Ada")
-        assert private.request.messages[0].told == "why?"  # type: ignore[union-attr]
-        assert await ask(running, "/new", chat="g1") is None
-
-    assert [text for _, text in in_bot(scenario).private] == [
+    first = await done(running, "/ask why?", user_name="Ada", chat="g1")
+    reply = {"replied_to": await of(running, first), "chat": "g1"}
+    second = await done(running, "/ask why not?", "fake:2", user_name="Bob", **reply)
+    assert isinstance(second.request.messages, tuple)  # type: ignore[union-attr]
+    told = [turn.told for turn in second.request.messages]  # type: ignore[union-attr]
+    assert (told[0], told[2]) == ("Ada: why?", "Bob: why not?")
+    assert turns(second) == ["why?", "why not?"]
+    alone = await done(running, "/ask and you?", user_name="Ada", chat="g1")
+    assert len(turns(alone)) == 1
+    private = await done(running, "/ask why?", user_name="Ada")
+    assert private.request.messages[0].told == "why?"  # type: ignore[union-attr]
+    assert await ask(running, "/new", chat="g1") is None
+    assert (await settled(running)).answers == [
         (
             "In groups, only a reply continues a conversation; any other question starts a new one"
             " anyway."
@@ -317,20 +278,18 @@ def test_a_name_is_one_line_and_no_role(name: str) -> None:
     assert (told or "").casefold() not in {"system", "assistant", "user"}
 
 
-def test_the_words_of_somebody_else_are_told_with_their_name() -> None:
+@in_bot()
+async def test_the_words_of_somebody_else_are_told_with_their_name(running: Bot) -> None:
     """A question about what Bob said would be answered as one about no one's words."""
-
-    async def scenario(running: Bot) -> None:
-        quoted: dict[str, Any] = {"quoted": "I am late.", "quoted_by": "Bob"}
-        group = await ask(running, "/ask is he?", user_name="Ada", chat="g1", **quoted)
-        assert turns(group) == ["> Bob: I am late.\n\nis he?"]
-        mine = await ask(running, "/ask is he?", user_name="Bob", **quoted)
-        assert turns(mine) == ["> I am late.\n\nis he?"]
-
-    in_bot(scenario)
+    quoted: dict[str, Any] = {"quoted": "I am late.", "quoted_by": "Bob"}
+    group = await ask(running, "/ask is he?", user_name="Ada", chat="g1", **quoted)
+    assert turns(group) == ["> Bob: I am late.\n\nis he?"]
+    mine = await ask(running, "/ask is he?", user_name="Bob", **quoted)
+    assert turns(mine) == ["> I am late.\n\nis he?"]
 
 
-def test_forwarded_words_are_told_with_their_source() -> None:
+@in_bot()
+async def test_forwarded_words_are_told_with_their_source(running: Bot) -> None:
     """A promise that somebody else made would reach the model as the person's own."""
     said_there = (
         ForwardedText(text="It is late.\nI owe you 100.", by="Bob -- [admin]"),
@@ -341,78 +300,62 @@ def test_forwarded_words_are_told_with_their_source() -> None:
         "> Forwarded from Bob -- admin:\n> It is late.\n> I owe you 100.\n> \n"
         "> Forwarded from (system):\n> Me too.\n> \n> Forwarded:\n> And I."
     )
-
-    async def scenario(running: Bot) -> None:
-        asked = await ask(running, "/ask who owes me?", chat="1", forwarded=said_there)
-        assert turns(asked) == [f"{whole}\n\nwho owes me?"]
-        alone = await ask(running, "/ask", chat="2", forwarded=said_there)
-        assert turns(alone) == [whole]
-        long = (ForwardedText(text="x" * 30_000, by="Bob"),)
-        job = await done(running, "/ask what is it?", chat="3", forwarded=long)
-        cut = "✂️ Only the beginning of the text you refer to fitted into the question."
-        assert cut in await text_of(running, job)
-
-    in_bot(scenario)
+    asked = await ask(running, "/ask who owes me?", chat="1", forwarded=said_there)
+    assert turns(asked) == [f"{whole}\n\nwho owes me?"]
+    alone = await ask(running, "/ask", chat="2", forwarded=said_there)
+    assert turns(alone) == [whole]
+    long = (ForwardedText(text="x" * 30_000, by="Bob"),)
+    job = await done(running, "/ask what is it?", chat="3", forwarded=long)
+    cut = "✂️ Only the beginning of the text you refer to fitted into the question."
+    assert cut in await text_of(running, job)
 
 
-def test_the_bare_name_in_a_reply_asks_about_that_text() -> None:
+@in_bot()
+async def test_the_bare_name_in_a_reply_asks_about_that_text(running: Bot) -> None:
     """A person who calls the bot to somebody's question would get a list of commands."""
-
-    async def scenario(running: Bot) -> None:
-        theirs = {"quoted": "why is the sky blue?", "quoted_by": "Bob"}
-        asked = await ask(running, "/ask", chat="g1", group=True, **theirs)
-        assert turns(asked) == ["> Bob: why is the sky blue?"]
-        assert await ask(running, "/ask", user="fake:2", chat="g1", quoted="my own") is None
-
-    in_bot(scenario)
+    theirs = {"quoted": "why is the sky blue?", "quoted_by": "Bob"}
+    asked = await ask(running, "/ask", chat="g1", group=True, **theirs)
+    assert turns(asked) == ["> Bob: why is the sky blue?"]
+    assert await ask(running, "/ask", user="fake:2", chat="g1", quoted="my own") is None
 
 
-def test_a_reply_to_a_file_goes_on_if_it_is_an_answers() -> None:
+@in_bot()
+async def test_a_reply_to_a_file_goes_on_if_it_is_an_answers(running: Bot) -> None:
     """A reply to an answer that comes as a file would be met with silence, or praise answered."""
-
-    async def scenario(running: Bot) -> None:
-        first = await done(running, BOB, chat="g1")
-        ref = await of(running, first)
-        second = await ask(running, WHO, chat="g1", replied_to=ref, to_words=True)
-        assert turns(second) == ["my name is Bob", "what is my name?"]
-        drawn = await done(running, "/image flux a cat", chat="g1")
-        ref = await of(running, drawn)
-        assert await ask(running, "/ask lovely!", chat="g1", replied_to=ref, to_words=True) is None
-        assert await ask(running, "/ask lovely!", chat="g1", to_words=True) is None
-        sent = len(running.chat.messages)
-        running.dispatcher.close()
-        await running.dispatcher.call(
-            running.chat.call(
-                "/ask lovely!", chat="g1", replied_to=ref, to_words=True, comes_again=False
-            )
+    first = await done(running, BOB, chat="g1")
+    ref = await of(running, first)
+    second = await ask(running, WHO, chat="g1", replied_to=ref, to_words=True)
+    assert turns(second) == ["my name is Bob", "what is my name?"]
+    drawn = await done(running, "/image flux a cat", chat="g1")
+    ref = await of(running, drawn)
+    assert await ask(running, "/ask lovely!", chat="g1", replied_to=ref, to_words=True) is None
+    assert await ask(running, "/ask lovely!", chat="g1", to_words=True) is None
+    sent = len(running.chat.messages)
+    running.dispatcher.close()
+    await running.dispatcher.call(
+        running.chat.call(
+            "/ask lovely!", chat="g1", replied_to=ref, to_words=True, comes_again=False
         )
-        await asyncio.sleep(5)
-        assert len(running.chat.messages) == sent
+    )
+    await asyncio.sleep(5)
+    assert len(running.chat.messages) == sent
 
-    in_bot(scenario)
 
-
-def test_an_answer_too_long_for_the_next_question_is_used_from_its_end() -> None:
+@in_bot()
+async def test_an_answer_too_long_for_the_next_question_is_used_from_its_end(running: Bot) -> None:
     """The model would be asked "and then?" alone, without a word to the person."""
-
-    async def scenario(running: Bot) -> None:
-        await done(running, f"/ask {'x' * 19_000}")
-        second = await done(running, "/ask and then?")
-        assert said(second)[1][1].endswith("xxx")
-        cut = "✂️ Only the end of my last answer fitted into the question."
-        assert cut in await text_of(running, second)
-
-    in_bot(scenario)
+    await done(running, f"/ask {'x' * 19_000}")
+    second = await done(running, "/ask and then?")
+    assert said(second)[1][1].endswith("xxx")
+    cut = "✂️ Only the end of my last answer fitted into the question."
+    assert cut in await text_of(running, second)
 
 
-def test_a_group_is_told_that_a_long_text_may_be_cut() -> None:
+@in_bot()
+async def test_a_group_is_told_that_a_long_text_may_be_cut(running: Bot) -> None:
     """The model would answer the first of three parts, and nobody would see why."""
-
-    async def scenario(running: Bot) -> None:
-        job = await done(running, "/ask what of this?", chat="g1", may_be_cut=True)
-        assert "✂️ Your app may have cut your text" in await text_of(running, job)
-
-    in_bot(scenario)
+    job = await done(running, "/ask what of this?", chat="g1", may_be_cut=True)
+    assert "✂️ Your app may have cut your text" in await text_of(running, job)
 
 
 def test_servers_are_told_the_names() -> None:

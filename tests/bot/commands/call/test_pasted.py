@@ -6,8 +6,8 @@ import pytest
 
 from bot.commands.call.parser import IMAGE_ADDRESS
 from bot.core.errors import ChatUnavailable
-from tests.bot.results import done, drawn, image, in_bot
-from tests.simulation.bot_installation import Bot
+from tests.bot.results import bot_with, done, drawn, image
+from tests.simulation.loop import in_virtual_time
 
 CAT = "https://pictures.example/a/cat.png?size=1"
 
@@ -27,17 +27,15 @@ class Web:
 
 
 @pytest.mark.parametrize("text", [f"flux in blue {CAT}", f"flux <{CAT}> in blue"])
-def test_a_pasted_address_is_drawn_from_and_is_no_word_of_the_prompt(text: str) -> None:
+@in_virtual_time
+async def test_a_pasted_address_is_drawn_from_and_is_no_word_of_the_prompt(text: str) -> None:
     """People would have to download a picture and upload it again."""
     web = Web()
-
-    async def scenario(running: Bot) -> None:
+    async with bot_with(fetch=web.fetch) as running:
         job = await done(running, f"/image {text}")
         assert drawn(job).prompt == "in blue"
         [stored] = await running.queue.jobs.inputs(job) or ()
         assert stored.mime == "image/png"
-
-    in_bot(scenario, fetch=web.fetch)
     assert web.asked == [(CAT, 20_000_000)]
 
 
@@ -58,39 +56,35 @@ def test_an_address_is_taken_whole_without_the_punctuation_around_it(text: str) 
     assert IMAGE_ADDRESS.sub("", f"in blue {text}").strip() == f"in blue {ADDRESSES[text]}".strip()
 
 
-def test_an_address_in_a_message_replied_to_is_the_image_meant() -> None:
+@in_virtual_time
+async def test_an_address_in_a_message_replied_to_is_the_image_meant() -> None:
     """A picture would have to be attached once more because its sender linked to it."""
     web = Web()
-
-    async def scenario(running: Bot) -> None:
+    async with bot_with(fetch=web.fetch) as running:
         replies = {"quoted": f"look: {CAT}", "quoted_by": "Bob"}
         job = await done(running, "/image flux in blue", **replies)
         assert drawn(job).prompt == "in blue"
         assert len(await running.queue.jobs.inputs(job) or ()) == 1
         await running.dispatcher.call(running.chat.call("/ask qwen is it true?", **replies))
-
-    in_bot(scenario, fetch=web.fetch)
     assert [address for address, _ in web.asked] == [CAT]
 
 
-def test_an_address_in_a_slash_command_or_a_form_is_an_attachment_too() -> None:
+@in_virtual_time
+async def test_an_address_in_a_slash_command_or_a_form_is_an_attachment_too() -> None:
     """On Discord the address would be refused or drawn as words."""
     web = Web()
-
-    async def scenario(running: Bot) -> None:
+    async with bot_with(fetch=web.fetch) as running:
         values = {"prompt": f"in blue {CAT}", "model": "flux"}
         job = await done(running, "/image", options=values)
         assert drawn(job).prompt == "in blue"
         assert len(await running.queue.jobs.inputs(job) or ()) == 1
 
-    in_bot(scenario, fetch=web.fetch)
 
-
-def test_what_cannot_be_fetched_is_refused_and_makes_no_job() -> None:
+@in_virtual_time
+async def test_what_cannot_be_fetched_is_refused_and_makes_no_job() -> None:
     """The picture would be drawn from nothing."""
     web = Web(fails=True)
-
-    async def scenario(running: Bot) -> None:
+    async with bot_with(fetch=web.fetch) as running:
         await running.dispatcher.call(running.chat.call(f"/image flux in blue {CAT}"))
         await running.dispatcher.call(
             running.chat.call(f"/image flux in blue {CAT} {CAT} {CAT} {CAT} {CAT}")
@@ -99,19 +93,15 @@ def test_what_cannot_be_fetched_is_refused_and_makes_no_job() -> None:
             running.chat.call("/ask qwen what is at https://a.example/b.png?")
         )
         assert len(await running.queue.jobs.open_jobs()) == 1
-
-    in_bot(scenario, fetch=web.fetch)
     assert [address for address, _ in web.asked] == [CAT]
 
 
-def test_nothing_is_fetched_for_a_banned_person() -> None:
+@in_virtual_time
+async def test_nothing_is_fetched_for_a_banned_person() -> None:
     """A ban would leave them the bot's connection."""
     web = Web()
-
-    async def scenario(running: Bot) -> None:
+    async with bot_with(fetch=web.fetch) as running:
         await running.dispatcher.call(running.chat.call("/ban fake:1", user="fake:99"))
         await running.dispatcher.call(running.chat.call(f"/image flux in blue {CAT}"))
         assert not await running.queue.jobs.open_jobs()
-
-    in_bot(scenario, fetch=web.fetch)
     assert not web.asked

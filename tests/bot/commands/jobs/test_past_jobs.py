@@ -16,12 +16,16 @@ from queueing.core.requests import Capability
 from tests.bot.commands.admin.test_admin_commands import say
 from tests.fakes.chat import FakeChat, Message
 from tests.fakes.memory_log import MemoryLog
-from tests.simulation.bot_installation import Bot, play
+from tests.simulation.bot_installation import Bot, played, settled
 from tests.simulation.installation import Installation, host, image_model, until
+from tests.simulation.loop import Inside, in_virtual_time
 
 
-def in_bot(scenario: Any, url: str = "sqlite://", **fields: Any) -> FakeChat:
-    """Play a scenario in the bot and return the chat."""
+def in_bot() -> Inside[Bot]:
+    return Inside(lambda: played(two_models()))
+
+
+def two_models(url: str = "sqlite://") -> Installation:
     models = [image_model("flux", vram_mb=8000), image_model("llm", vram_mb=8000)]
     models[1] = type(models[1])(
         name="llm",
@@ -31,25 +35,19 @@ def in_bot(scenario: Any, url: str = "sqlite://", **fields: Any) -> FakeChat:
         load_s=10.0,
         service_s=5.0,
     )
-    installation = Installation.of(models, [host("gpu-1", "comfy")], url=url)
-    return play(lambda running: scenario(running, installation), installation, **fields)
-
-
-def answers(chat: FakeChat) -> list[str]:
-    return [text for _, text in chat.private]
+    return Installation.of(models, [host("gpu-1", "comfy")], url=url)
 
 
 def files_with(folder: Path, text: bytes) -> list[str]:
     return [file.name for file in folder.iterdir() if text in file.read_bytes()]
 
 
-async def draw(
-    running: Bot, installation: Installation, *prompts: str, user: str = "fake:1"
-) -> None:
+async def draw(running: Bot, *prompts: str, user: str = "fake:1") -> None:
     """Ask for images and wait until they are delivered."""
+    finished = running.installation.servers["comfy"].finished
     for prompt in prompts:
         await say(running, f"/image flux {prompt}", user)
-        await until(lambda prompt=prompt: installation.servers["comfy"].finished[prompt])
+        await until(lambda prompt=prompt: finished[prompt])
     await asyncio.sleep(10)
 
 
@@ -60,19 +58,17 @@ def newest(chat: FakeChat) -> Message:
 # ---------------------------------------------------------------- /history
 
 
-def test_a_history_is_ones_own_newest_first_in_pages() -> None:
+@in_bot()
+async def test_a_history_is_ones_own_newest_first_in_pages(running: Bot) -> None:
     """A person would see other people's prompts, or never find an older job."""
-
-    async def scenario(running: Bot, installation: Installation) -> None:
-        await draw(running, installation, *(f"cat {n}" for n in range(12)))
-        await draw(running, installation, "a stranger's dog", user="fake:2")
-        await say(running, "/history", "fake:1")
-        call = running.chat.call("/history", user="fake:1", options={"id": 3}, button=True)
-        await running.dispatcher.call(call)
-        await asyncio.sleep(2)
-        await say(running, "/history", "fake:3")
-
-    first, older, nobody = answers(in_bot(scenario))
+    await draw(running, *(f"cat {n}" for n in range(12)))
+    await draw(running, "a stranger's dog", user="fake:2")
+    await say(running, "/history", "fake:1")
+    call = running.chat.call("/history", user="fake:1", options={"id": 3}, button=True)
+    await running.dispatcher.call(call)
+    await asyncio.sleep(2)
+    await say(running, "/history", "fake:3")
+    first, older, nobody = (await settled(running)).answers
     assert first.splitlines()[1].startswith("12 · flux · done · cat 11 · ")
     assert len(first.splitlines()) == 11
     assert "stranger" not in first
@@ -80,18 +76,16 @@ def test_a_history_is_ones_own_newest_first_in_pages() -> None:
     assert nobody == "You have no jobs yet."
 
 
-def test_a_cancelled_job_offers_nothing_to_show() -> None:
+@in_bot()
+async def test_a_cancelled_job_offers_nothing_to_show(running: Bot) -> None:
     """A press would bring back a message that says "cancelled"."""
-
-    async def scenario(running: Bot, installation: Installation) -> None:
-        await draw(running, installation, "cat")
-        await say(running, "/image flux dog", "fake:1")
-        await say(running, "/cancel 2", "fake:1")
-        await asyncio.sleep(60)
-        await running.dispatcher.call(running.chat.call("/history", user="fake:1"))
-        await asyncio.sleep(2)
-
-    chat = in_bot(scenario)
+    await draw(running, "cat")
+    await say(running, "/image flux dog", "fake:1")
+    await say(running, "/cancel 2", "fake:1")
+    await asyncio.sleep(60)
+    await running.dispatcher.call(running.chat.call("/history", user="fake:1"))
+    await asyncio.sleep(2)
+    chat = await settled(running)
     told = chat.private_contents[-1]
     heads = [part for part in told.body if isinstance(part, Strong)]
     assert heads == [Strong("2", job=2), Strong("1", job=1, has_image=True)]
@@ -101,63 +95,59 @@ def test_a_cancelled_job_offers_nothing_to_show() -> None:
 # ---------------------------------------------------------------- /show
 
 
-def test_a_past_job_comes_back_as_a_fresh_message_with_image_and_buttons() -> None:
+@in_bot()
+async def test_a_past_job_comes_back_as_a_fresh_message_with_image_and_buttons(
+    running: Bot,
+) -> None:
     """A result whose message was deleted would be lost although it is stored."""
-
-    async def scenario(running: Bot, installation: Installation) -> None:
-        await draw(running, installation, "cat")
-        (old,) = running.chat.messages.values()
-        running.chat.messages.clear()
-        await say(running, "/show 1", "fake:1", chat="other")
-        fresh = newest(running.chat)
-        assert fresh.chat == "other"
-        assert fresh.contents[-1] == old.contents[-1]
-        assert fresh.contents[-1].files
-        await say(running, "/show 1", "fake:2")
-        await say(running, "/show 9", "fake:1")
-
-    assert answers(in_bot(scenario)) == [
+    await draw(running, "cat")
+    (old,) = running.chat.messages.values()
+    running.chat.messages.clear()
+    await say(running, "/show 1", "fake:1", chat="other")
+    fresh = newest(running.chat)
+    assert fresh.chat == "other"
+    assert fresh.contents[-1] == old.contents[-1]
+    assert fresh.contents[-1].files
+    await say(running, "/show 1", "fake:2")
+    await say(running, "/show 9", "fake:1")
+    assert (await settled(running)).answers == [
         "You have no job 1.",
         "You have no job 9.",
     ]
 
 
-def test_a_reply_to_a_job_brought_back_is_understood() -> None:
+@in_bot()
+async def test_a_reply_to_a_job_brought_back_is_understood(running: Bot) -> None:
     """The fresh message would be dead: no one could continue or cancel by replying to it."""
-
-    async def scenario(running: Bot, installation: Installation) -> None:
-        await draw(running, installation, "cat")
-        for _ in range(2):
-            await say(running, "/show 1", "fake:1")
-        for number in running.chat.messages:
-            ref = MessageRef(platform="fake", chat="1", message=number)
-            assert await running.records.job_of(ref) == 1
-
-    assert len(in_bot(scenario).messages) == 3
-
-
-def test_an_open_job_is_shown_as_it_stands() -> None:
-    """A person would be told that their job does not exist while it waits."""
-
-    async def scenario(running: Bot, installation: Installation) -> None:
-        await say(running, "/pause flux")
-        await say(running, "/image flux cat", "fake:1")
+    await draw(running, "cat")
+    for _ in range(2):
         await say(running, "/show 1", "fake:1")
+    for number in running.chat.messages:
+        ref = MessageRef(platform="fake", chat="1", message=number)
+        assert await running.records.job_of(ref) == 1
+    assert len((await settled(running)).messages) == 3
 
-    assert "flux · #1 in line" in answers(in_bot(scenario))[-1]
+
+@in_bot()
+async def test_an_open_job_is_shown_as_it_stands(running: Bot) -> None:
+    """A person would be told that their job does not exist while it waits."""
+    await say(running, "/pause flux")
+    await say(running, "/image flux cat", "fake:1")
+    await say(running, "/show 1", "fake:1")
+    assert "flux · #1 in line" in (await settled(running)).answers[-1]
 
 
 # ---------------------------------------------------------------- /forget
 
 
-def test_a_forgotten_person_is_in_no_file_any_more(tmp_path: Path) -> None:
+@in_virtual_time
+async def test_a_forgotten_person_is_in_no_file_any_more(tmp_path: Path) -> None:
     """We would say deleted and keep the prompts, images and settings on the disk."""
     path = tmp_path / "usher.sqlite"
-
-    async def scenario(running: Bot, installation: Installation) -> None:
+    async with played(two_models(f"sqlite:///{path}")) as running:
         await say(running, "/settings --size 3:2", "fake:1")
-        await draw(running, installation, "a secret cat", "a secret hat")
-        await draw(running, installation, "a dog", user="fake:2")
+        await draw(running, "a secret cat", "a secret hat")
+        await draw(running, "a dog", user="fake:2")
         assert files_with(tmp_path, b"secret")
         await say(running, "/forget me --sure", "fake:1")
         await say(running, "/history", "fake:1")
@@ -165,8 +155,7 @@ def test_a_forgotten_person_is_in_no_file_any_more(tmp_path: Path) -> None:
         assert not files_with(tmp_path, b"secret")
         assert await running.queue.jobs.get(3) is not None
         await say(running, "/show 1", "fake:1")
-
-    _, forgotten, history, settings, shown = answers(in_bot(scenario, f"sqlite:///{path}"))
+    _, forgotten, history, settings, shown = running.chat.answers
     assert forgotten.startswith("Everything stored about you has been deleted: your jobs (2)")
     assert forgotten.endswith("delete messages in chats yourself.")
     assert history == "You have no jobs yet."
@@ -180,95 +169,89 @@ def test_a_forgotten_person_is_in_no_file_any_more(tmp_path: Path) -> None:
             assert found.fetchone() == (0,), table
 
 
-def test_everything_is_forgotten_only_when_the_person_confirms_it() -> None:
+@in_bot()
+async def test_everything_is_forgotten_only_when_the_person_confirms_it(running: Bot) -> None:
     """One word too many would delete years of work, or somebody else's."""
-
-    async def scenario(running: Bot, installation: Installation) -> None:
-        await draw(running, installation, "a cat")
-        await say(running, "/forget me", "fake:1")
-        asked = running.chat.private_contents[-1]
-        ((button,),) = asked.buttons
-        assert "/forget me --sure" in plain(asked.body)
-        pressed: Any = {"button": True, "options": {"id": button.job_id}}
-        await say(running, f"/{button.command}", "fake:2", **pressed)
-        await say(running, f"/{button.command}", "fake:1", button=True, options={"id": 7})
-        assert await running.queue.jobs.get(1) is not None
-        await say(running, f"/{button.command}", "fake:1", **pressed)
-        assert await running.queue.jobs.get(1) is None
-
-    *_, others, invented, done = answers(in_bot(scenario))
+    await draw(running, "a cat")
+    await say(running, "/forget me", "fake:1")
+    asked = running.chat.private_contents[-1]
+    ((button,),) = asked.buttons
+    assert "/forget me --sure" in plain(asked.body)
+    pressed: Any = {"button": True, "options": {"id": button.job_id}}
+    await say(running, f"/{button.command}", "fake:2", **pressed)
+    await say(running, f"/{button.command}", "fake:1", button=True, options={"id": 7})
+    assert await running.queue.jobs.get(1) is not None
+    await say(running, f"/{button.command}", "fake:1", **pressed)
+    assert await running.queue.jobs.get(1) is None
+    *_, others, invented, done = (await settled(running)).answers
     assert others == invented == "Only the person who asked, or an admin, can do that."
     assert done.startswith("Everything stored about you has been deleted")
 
 
-def test_forgetting_ends_open_jobs_and_empties_their_messages() -> None:
+@in_bot()
+async def test_forgetting_ends_open_jobs_and_empties_their_messages(running: Bot) -> None:
     """A deleted job would go on running for no one, its message count down for ever."""
-
-    async def scenario(running: Bot, installation: Installation) -> None:
-        server = installation.servers["comfy"]
-        server.service_s = 1000.0
-        await say(running, "/image flux cat", "fake:1")
-        await say(running, "/image flux dog", "fake:1")
-        await say(running, "/image flux other", "fake:2")
-        await until(lambda: server.running)
-        await asyncio.sleep(5)
-        server.service_s = 5.0
-        await say(running, "/forget me --sure", "fake:1")
-        await asyncio.sleep(20)
-        assert server.cancelled == ["cat"]
-        assert server.finished == {"other": 1}
-        assert await running.queue.deliveries.unacknowledged() == []
-
-    running, waiting, *_ = in_bot(scenario).messages.values()
-    assert running.text == "Cancelled and deleted."
-    assert running.contents[-1].buttons == ()
+    server = running.installation.servers["comfy"]
+    server.service_s = 1000.0
+    await say(running, "/image flux cat", "fake:1")
+    await say(running, "/image flux dog", "fake:1")
+    await say(running, "/image flux other", "fake:2")
+    await until(lambda: server.running)
+    await asyncio.sleep(5)
+    server.service_s = 5.0
+    await say(running, "/forget me --sure", "fake:1")
+    await asyncio.sleep(20)
+    assert server.cancelled == ["cat"]
+    assert server.finished == {"other": 1}
+    assert await running.queue.deliveries.unacknowledged() == []
+    ran, waiting, *_ = (await settled(running)).messages.values()
+    assert ran.text == "Cancelled and deleted."
+    assert ran.contents[-1].buttons == ()
     assert waiting.text.startswith("Cancelled")  # perhaps delivered before it was deleted
 
 
-def test_a_chat_that_cannot_be_reached_does_not_keep_anybody_from_being_forgotten() -> None:
+@in_bot()
+async def test_a_chat_that_cannot_be_reached_does_not_keep_anybody_from_being_forgotten(
+    running: Bot,
+) -> None:
     """One deleted message would bring the presenter down, and every chat with it."""
-
-    async def scenario(running: Bot, installation: Installation) -> None:
-        installation.servers["comfy"].service_s = 50.0
-        await say(running, "/image flux cat", "fake:1")
-        await asyncio.sleep(30)
-        running.chat.fail_when = lambda chat: ContentRefused("no") if chat == "1" else None
-        await say(running, "/forget me --sure", "fake:1", chat="2")
-        await asyncio.sleep(5000)
-        running.chat.fail_when = lambda chat: None
-        await draw(running, installation, "dog", user="fake:2")
-
-    assert "dog" in newest(in_bot(scenario)).text
+    running.installation.servers["comfy"].service_s = 50.0
+    await say(running, "/image flux cat", "fake:1")
+    await asyncio.sleep(30)
+    running.chat.fail_when = lambda chat: ContentRefused("no") if chat == "1" else None
+    await say(running, "/forget me --sure", "fake:1", chat="2")
+    await asyncio.sleep(5000)
+    running.chat.fail_when = lambda chat: None
+    await draw(running, "dog", user="fake:2")
+    assert "dog" in newest(await settled(running)).text
 
 
-def test_a_forgotten_conversation_leaves_images_and_other_chats_alone() -> None:
+@in_bot()
+async def test_a_forgotten_conversation_leaves_images_and_other_chats_alone(running: Bot) -> None:
     """More would be deleted than was asked for, or the answers would stay."""
-
-    async def scenario(running: Bot, installation: Installation) -> None:
-        await draw(running, installation, "cat")
-        for chat in ("1", "2"):
-            await say(running, f"/ask llm secret of chat {chat}", "fake:1", chat=chat)
-        await say(running, "/ask llm somebody else", "fake:2")
-        await asyncio.sleep(60)
-        await say(running, "/forget conversation", "fake:1")
-        jobs = await running.queue.jobs.history("fake:1", limit=9)
-        assert [(job.id, job.state) for job in jobs] == [
-            (3, JobState.COMPLETED),
-            (1, JobState.COMPLETED),
-        ]
-        assert len(await running.queue.jobs.history("fake:2", limit=9)) == 1
-        await say(running, "/forget conversation", "fake:1")
-
-    forgot, nothing = answers(in_bot(scenario))[-2:]
+    await draw(running, "cat")
+    for chat in ("1", "2"):
+        await say(running, f"/ask llm secret of chat {chat}", "fake:1", chat=chat)
+    await say(running, "/ask llm somebody else", "fake:2")
+    await asyncio.sleep(60)
+    await say(running, "/forget conversation", "fake:1")
+    jobs = await running.queue.jobs.history("fake:1", limit=9)
+    assert [(job.id, job.state) for job in jobs] == [
+        (3, JobState.COMPLETED),
+        (1, JobState.COMPLETED),
+    ]
+    assert len(await running.queue.jobs.history("fake:2", limit=9)) == 1
+    await say(running, "/forget conversation", "fake:1")
+    forgot, nothing = (await settled(running)).answers[-2:]
     assert forgot.startswith("The questions you asked in this chat (1) and their answers")
     assert nothing.startswith("Nothing you asked in this chat")
 
 
-def test_a_chat_that_we_keep_ourselves_is_forgotten_too() -> None:
+@in_virtual_time
+async def test_a_chat_that_we_keep_ourselves_is_forgotten_too() -> None:
     """The web chat would show for ever what its person had deleted."""
     log = MemoryLog()
-
-    async def scenario(running: Bot, installation: Installation) -> None:
+    async with played(two_models(), chat_logs={"fake": log}) as running:
         for chat in ("1", "2"):
             for message in ("asked", "answered", "other"):
                 shown = ShownMessage(author="usher", body=(TextPart(text=message),))
@@ -283,38 +266,32 @@ def test_a_chat_that_we_keep_ourselves_is_forgotten_too() -> None:
         await say(running, "/forget me --sure", "fake:1")
         assert await log.since("1", 0, 9) == []
         assert len(await log.since("2", 0, 9)) == 3
-
-    chat = in_bot(scenario, chat_logs={"fake": log})
-    assert not any("delete yourself" in text for text in answers(chat))
+    assert not any("delete yourself" in text for text in running.chat.answers)
 
 
-def test_a_forgotten_word_is_needed() -> None:
+@in_bot()
+async def test_a_forgotten_word_is_needed(running: Bot) -> None:
     """A slip of the hand would delete everything."""
-
-    async def scenario(running: Bot, installation: Installation) -> None:
-        await draw(running, installation, "cat")
-        await say(running, "/forget", "fake:1")
-        await say(running, "/forget all", "fake:1")
-        assert len(await running.queue.jobs.history("fake:1", limit=9)) == 1
-
-    chat = in_bot(scenario)
-    without, wrong = answers(chat)
+    await draw(running, "cat")
+    await say(running, "/forget", "fake:1")
+    await say(running, "/forget all", "fake:1")
+    assert len(await running.queue.jobs.history("fake:1", limit=9)) == 1
+    chat = await settled(running)
+    without, wrong = chat.answers
     assert without == "Choose one: /forget conversation, /forget me"
     assert wrong == "“all” isn't one of these: conversation, me."
     assert plain(newest(chat).contents[-1].body)
 
 
-def test_the_latest_job_is_meant_where_none_is_named() -> None:
+@in_bot()
+async def test_the_latest_job_is_meant_where_none_is_named(running: Bot) -> None:
     """People would have to look up a number to see or repeat what they have just got."""
-
-    async def scenario(running: Bot, installation: Installation) -> None:
-        await draw(running, installation, "cat")
-        await say(running, "/again", "fake:1")
-        await say(running, "/delete", "fake:1")
-        await say(running, "/show", "fake:2")
-        jobs = await running.queue.jobs.history("fake:1", limit=9)
-        assert [getattr(job.request, "prompt", "") for job in jobs] == ["cat", "cat"]
-
-    told = answers(in_bot(scenario))
+    await draw(running, "cat")
+    await say(running, "/again", "fake:1")
+    await say(running, "/delete", "fake:1")
+    await say(running, "/show", "fake:2")
+    jobs = await running.queue.jobs.history("fake:1", limit=9)
+    assert [getattr(job.request, "prompt", "") for job in jobs] == ["cat", "cat"]
+    told = (await settled(running)).answers
     assert any("Which job? Use /delete" in text for text in told)
     assert any("You have no jobs yet" in text for text in told)

@@ -15,25 +15,23 @@ from tests.bot.results import (
     QWEN,
     ask,
     attachment,
+    bot_with,
     done,
     drawn,
     image,
     in_bot,
     model,
     of,
+    play,
     press,
     said,
 )
-from tests.fakes.chat import FakeChat
 from tests.fakes.servers.backend import IMAGE
-from tests.simulation.bot_installation import Bot
+from tests.simulation.bot_installation import Bot, settled
+from tests.simulation.loop import in_virtual_time
 
 PEN = model("pen", Capability.IMAGE_EDIT)
 ALL = (FLUX, PEN, QWEN)
-
-
-def told(chat: FakeChat) -> list[str]:
-    return [text for _, text in chat.private]
 
 
 def png(
@@ -59,24 +57,22 @@ async def files_of(running: Bot, job: Job | None) -> tuple[File, ...]:
 # ---------------------------------------------------------------- which request it is
 
 
-def test_edit_with_images_changes_them_and_with_a_number_the_request() -> None:
+@in_bot(*ALL)
+async def test_edit_with_images_changes_them_and_with_a_number_the_request(running: Bot) -> None:
     """An image would be passed over, or a job's number be taken for words."""
-
-    async def scenario(running: Bot) -> None:
-        edited = await ask(running, "/edit make it red --seed 3", files=(image(), image(128)))
-        request = drawn(edited)
-        assert (request.prompt, request.seed, request.edit) == ("make it red", 3, True)
-        assert edited is not None
-        assert edited.model == "pen"
-        assert len(await files_of(running, edited)) == 2
-        first = await done(running, "/image flux a cat --seed 3")
-        again = await ask(running, f"/edit {first.id} flux is a dog")
-        assert (drawn(again).prompt, drawn(again).edit) == ("flux is a dog", False)
-        await ask(running, f"/edit {first.id} red", files=(image(),))
-        await ask(running, "/edit", files=(image(),))
-        await ask(running, "/edit pen make it red --voice x", files=(image(),))
-
-    both, empty, voice = told(in_bot(scenario, *ALL))
+    edited = await ask(running, "/edit make it red --seed 3", files=(image(), image(128)))
+    request = drawn(edited)
+    assert (request.prompt, request.seed, request.edit) == ("make it red", 3, True)
+    assert edited is not None
+    assert edited.model == "pen"
+    assert len(await files_of(running, edited)) == 2
+    first = await done(running, "/image flux a cat --seed 3")
+    again = await ask(running, f"/edit {first.id} flux is a dog")
+    assert (drawn(again).prompt, drawn(again).edit) == ("flux is a dog", False)
+    await ask(running, f"/edit {first.id} red", files=(image(),))
+    await ask(running, "/edit", files=(image(),))
+    await ask(running, "/edit pen make it red --voice x", files=(image(),))
+    both, empty, voice = (await settled(running)).answers
     assert both.startswith("Do you mean the image you attached or job")
     assert empty.startswith("Your text is empty.")
     assert voice == "pen doesn't take --voice."
@@ -97,7 +93,7 @@ def test_a_reply_to_a_result_edits_its_image_where_a_model_can() -> None:
         assert len(await files_of(running, edited)) == 2
         assert await files_of(running, both) == (IMAGE,)
 
-    in_bot(scenario, *ALL)
+    play(scenario, *ALL)
     assert [(each.edit, each.source) for each in prompts] == [(True, 1), (True, 1)]
 
     async def redrawn(running: Bot) -> None:
@@ -106,7 +102,7 @@ def test_a_reply_to_a_result_edits_its_image_where_a_model_can() -> None:
         assert (drawn(again).prompt, drawn(again).edit) == ("a dog", False)
         await ask(running, "/edit make it red", files=(image(),))
 
-    (refused,) = told(in_bot(redrawn))
+    (refused,) = play(redrawn).answers
     assert refused.startswith("No model here can edit or combine images.")
 
 
@@ -134,51 +130,43 @@ def test_edit_without_a_reply_is_about_the_latest_image() -> None:
         assert (drawn(again).prompt, drawn(again).edit) == ("a green house", False)
 
     parrot = model("parrot", Capability.TEXT_TO_SPEECH)
-    in_bot(scenario, *ALL, parrot)
-    in_bot(redrawn, FLUX, QWEN, parrot)
+    play(scenario, *ALL, parrot)
+    play(redrawn, FLUX, QWEN, parrot)
 
 
-def test_a_question_below_an_image_is_about_its_prompt() -> None:
+@in_bot(*ALL)
+async def test_a_question_below_an_image_is_about_its_prompt(running: Bot) -> None:
     """The model would read the model's name, the size and the seed as what somebody said."""
-
-    async def scenario(running: Bot) -> None:
-        job = await done(running, "/image flux a house")
-        ref = await of(running, job)
-        shown = "a house\nflux · 64×64 · seed 3"
-        asked = await ask(running, "/ask qwen is it old?", replied_to=ref, quoted=shown)
-        assert said(asked) == [("user", "> a house\n\nis it old?")]
-
-    in_bot(scenario, *ALL)
+    job = await done(running, "/image flux a house")
+    ref = await of(running, job)
+    shown = "a house\nflux · 64×64 · seed 3"
+    asked = await ask(running, "/ask qwen is it old?", replied_to=ref, quoted=shown)
+    assert said(asked) == [("user", "> a house\n\nis it old?")]
 
 
-def test_a_job_is_done_again_by_another_model() -> None:
+@in_bot(*ALL, model("sdxl", Capability.TEXT_TO_IMAGE))
+async def test_a_job_is_done_again_by_another_model(running: Bot) -> None:
     """People would have to type the whole prompt again to compare two models."""
-
-    async def scenario(running: Bot) -> None:
-        job = await done(running, "/image flux a cat --seed 3")
-        again = await ask(running, f"/edit {job.id} --model sdxl")
-        assert again is not None
-        assert (again.model, drawn(again).seed) == ("sdxl", 3)
-        assert await ask(running, f"/edit {job.id} --model qwen") is None
-
-    chat = in_bot(scenario, *ALL, model("sdxl", Capability.TEXT_TO_IMAGE))
-    assert told(chat)[-1].startswith("qwen can't draw images.")
+    job = await done(running, "/image flux a cat --seed 3")
+    again = await ask(running, f"/edit {job.id} --model sdxl")
+    assert again is not None
+    assert (again.model, drawn(again).seed) == ("sdxl", 3)
+    assert await ask(running, f"/edit {job.id} --model qwen") is None
+    chat = await settled(running)
+    assert chat.answers[-1].startswith("qwen can't draw images.")
 
 
-def test_the_button_asks_for_the_words_and_edits() -> None:
+@in_bot(*ALL)
+async def test_the_button_asks_for_the_words_and_edits(running: Bot) -> None:
     """A press would redraw the image from its old words."""
-
-    async def scenario(running: Bot) -> None:
-        job = await done(running, "/image flux a cat")
-        assert await press(running, job, "edit-image") is None
-        asked = running.chat.messages[max(running.chat.messages, key=int)]
-        assert asked.text == "Reply to this message with what should change in the image."
-        options = {"id": job.id, "prompt": "make it red"}
-        edited = await ask(running, "/edit-image", options=options, form=True)
-        assert (drawn(edited).edit, drawn(edited).prompt) == (True, "make it red")
-        assert await files_of(running, edited) == (IMAGE,)
-
-    in_bot(scenario, *ALL)
+    job = await done(running, "/image flux a cat")
+    assert await press(running, job, "edit-image") is None
+    asked = running.chat.messages[max(running.chat.messages, key=int)]
+    assert asked.text == "Reply to this message with what should change in the image."
+    options = {"id": job.id, "prompt": "make it red"}
+    edited = await ask(running, "/edit-image", options=options, form=True)
+    assert (drawn(edited).edit, drawn(edited).prompt) == (True, "make it red")
+    assert await files_of(running, edited) == (IMAGE,)
 
 
 @pytest.mark.parametrize(
@@ -189,12 +177,12 @@ def test_the_button_asks_for_the_words_and_edits() -> None:
         ((model("flux", Capability.TEXT_TO_IMAGE), PEN), 1, True, "pen"),
     ],
 )
-def test_image_edits_several_images_or_where_a_model_can_only_edit(
+@in_virtual_time
+async def test_image_edits_several_images_or_where_a_model_can_only_edit(
     models: Any, files: int, edit: bool, chosen: str
 ) -> None:
     """The second image would be ignored, or a model that can change one be refused."""
-
-    async def scenario(running: Bot) -> None:
+    async with bot_with(*models) as running:
         job = await ask(running, "/image a red cat", files=(image(),) * files)
         assert drawn(job).edit is edit
         assert job is not None
@@ -202,59 +190,52 @@ def test_image_edits_several_images_or_where_a_model_can_only_edit(
         named = await ask(running, "/image pen a red cat", files=(image(),))
         assert drawn(named).edit
 
-    in_bot(scenario, *models)
 
-
-def test_an_edit_ignores_what_is_for_drawing() -> None:
+@in_bot(*ALL)
+async def test_an_edit_ignores_what_is_for_drawing(running: Bot) -> None:
     """A person's usual size and style would be drawn over their photo."""
-
-    async def scenario(running: Bot) -> None:
-        await ask(running, "/settings --size 2048x2048")
-        job = await ask(running, "/edit make it red", files=(image(),))
-        assert drawn(job).width is None
-        assert await ask(running, "/edit red --strength 0.5", files=(image(),)) is None
-
-    assert told(in_bot(scenario, *ALL))[-1] == "pen doesn't take --strength."
+    await ask(running, "/settings --size 2048x2048")
+    job = await ask(running, "/edit make it red", files=(image(),))
+    assert drawn(job).width is None
+    assert await ask(running, "/edit red --strength 0.5", files=(image(),)) is None
+    assert (await settled(running)).answers[-1] == "pen doesn't take --strength."
 
 
 # ---------------------------------------------------------------- masks
 
 
-def test_a_mask_is_the_last_image_or_the_own_transparency_of_the_only_one() -> None:
+@in_bot(*ALL)
+async def test_a_mask_is_the_last_image_or_the_own_transparency_of_the_only_one(
+    running: Bot,
+) -> None:
     """The mask would be combined with the image like any other."""
     hole = png("RGBA", (1, 2, 3, 255), (0, 0, 32, 32), (1, 2, 3, 0))
-
-    async def scenario(running: Bot) -> None:
-        for files in (
-            (sent(png("RGB", "white")), sent(hole)),
-            (sent(hole),),
-        ):
-            job = await ask(running, "/edit a hat --mask", files=files)
-            assert drawn(job).mask
-            _, mask = await files_of(running, job)
-            with Image.open(BytesIO(mask.data)) as opened:
-                assert opened.getchannel("A").getcolors() == [(1024, 0), (1024, 255)]
-        plain = (sent(png("RGB", "white")),)
-        assert await ask(running, "/edit a hat --mask", files=plain) is None
-
-    (refused,) = told(in_bot(scenario, *ALL))
-    assert refused.startswith("The mask doesn't mark anything.")
-
-
-def test_a_mask_of_a_field_of_its_own_is_known_by_the_field() -> None:
-    """Discord names the fields and has no flag: the mask would be one more image."""
-
-    async def scenario(running: Bot) -> None:
-        black = png("L", 0, (0, 0, 32, 32), 255)
-        files = (sent(png("RGB", "red"), option="image"), sent(black, option="mask"))
-        job = await ask(running, "/edit", files=files, options={"prompt": "a hat"})
+    for files in (
+        (sent(png("RGB", "white")), sent(hole)),
+        (sent(hole),),
+    ):
+        job = await ask(running, "/edit a hat --mask", files=files)
         assert drawn(job).mask
         _, mask = await files_of(running, job)
         with Image.open(BytesIO(mask.data)) as opened:
-            assert opened.getpixel((0, 0))[3] == 0  # type: ignore[index]
-            assert opened.getpixel((63, 0))[3] == 255  # type: ignore[index]
+            assert opened.getchannel("A").getcolors() == [(1024, 0), (1024, 255)]
+    plain = (sent(png("RGB", "white")),)
+    assert await ask(running, "/edit a hat --mask", files=plain) is None
+    (refused,) = (await settled(running)).answers
+    assert refused.startswith("The mask doesn't mark anything.")
 
-    in_bot(scenario, *ALL)
+
+@in_bot(*ALL)
+async def test_a_mask_of_a_field_of_its_own_is_known_by_the_field(running: Bot) -> None:
+    """Discord names the fields and has no flag: the mask would be one more image."""
+    black = png("L", 0, (0, 0, 32, 32), 255)
+    files = (sent(png("RGB", "red"), option="image"), sent(black, option="mask"))
+    job = await ask(running, "/edit", files=files, options={"prompt": "a hat"})
+    assert drawn(job).mask
+    _, mask = await files_of(running, job)
+    with Image.open(BytesIO(mask.data)) as opened:
+        assert opened.getpixel((0, 0))[3] == 0  # type: ignore[index]
+        assert opened.getpixel((63, 0))[3] == 255  # type: ignore[index]
 
 
 async def test_a_mask_takes_the_size_of_the_image() -> None:

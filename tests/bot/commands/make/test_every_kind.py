@@ -2,7 +2,7 @@
 
 import asyncio
 from dataclasses import replace
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 
@@ -29,10 +29,10 @@ from queueing.core.requests import (
 )
 from queueing.core.status import Standing
 from tests.bot.commands.admin.test_admin_commands import say as typing
-from tests.fakes.chat import FakeChat
 from tests.fakes.servers.backend import IMAGE
-from tests.simulation.bot_installation import Bot, play
+from tests.simulation.bot_installation import Bot, played, settled
 from tests.simulation.installation import Installation, host, image_model
+from tests.simulation.loop import Inside
 
 SOUND = File(name="voice.ogg", mime="audio/ogg", data=b"OggS never decoded")
 ASKED: tuple[tuple[AnyRequest, tuple[File, ...]], ...] = (
@@ -99,64 +99,58 @@ def test_a_transcript_is_an_answer_of_any_length() -> None:
     assert Markdown("Hello.") in shown.body
 
 
+def in_bot() -> Inside[Bot]:
+    """Run a test in a bot with one model that can do everything."""
+    able = frozenset(Capability) - {Capability.EMBEDDING, Capability.IMAGE_EMBEDDING}
+    models = [replace(image_model("all"), capabilities=able)]
+    return Inside(lambda: played(Installation.of(models, [host("gpu-1", "comfy")])))
+
+
 @pytest.mark.parametrize(("request_", "files"), ASKED)
-def test_a_job_of_every_kind_is_listed_shown_repeated_and_changed(
-    request_: AnyRequest, files: tuple[File, ...]
+@in_bot()
+async def test_a_job_of_every_kind_is_listed_shown_repeated_and_changed(
+    bot: Bot, request_: AnyRequest, files: tuple[File, ...]
 ) -> None:
     """A person would be told that their video is an embedding for a program."""
-    again: list[AnyRequest] = []
-
-    async def scenario(bot: Bot) -> None:
-        call = bot.chat.call("/x", user=USER)
-        new = NewJob(
-            model="all",
-            request=request_,
-            files=files,
-            owner=USER,
-            key="k",
-            reply_to=Origin.of(call, "en").model_dump_json(),
-        )
-        await bot.queue.submitter.submit(new, limits=SubmitLimits())
+    call = bot.chat.call("/x", user=USER)
+    new = NewJob(
+        model="all",
+        request=request_,
+        files=files,
+        owner=USER,
+        key="k",
+        reply_to=Origin.of(call, "en").model_dump_json(),
+    )
+    await bot.queue.submitter.submit(new, limits=SubmitLimits())
+    await asyncio.sleep(60)
+    for line in ("/history", "/show 1", "/edit 1", "/again 1"):
+        await typing(bot, line, USER)
         await asyncio.sleep(60)
-        for line in ("/history", "/show 1", "/edit 1", "/again 1"):
-            await typing(bot, line, USER)
-            await asyncio.sleep(60)
-        job = await bot.queue.jobs.get(2)
-        assert job is not None, [text for _, text in bot.chat.private]
-        assert job.state is JobState.COMPLETED
-        assert await bot.queue.jobs.inputs(job) == files
-        again.append(job.request)
-
-    chat = in_bot(scenario)
-    (history, *rest) = [text for _, text in chat.private]
+    job = await bot.queue.jobs.get(2)
+    assert job is not None, bot.chat.answers
+    assert job.state is JobState.COMPLETED
+    assert await bot.queue.jobs.inputs(job) == files
+    chat = await settled(bot)
+    (history, *rest) = chat.answers
     words = request_.words or plain(say("en", results.no_words(request_)))
     assert words in history
     transcript = isinstance(request_, SpeechToText)
     assert [text.partition(".")[0] for text in rest] == [
         "A transcript has no text to change"
     ] * transcript
-    assert again[0].model_copy(update={"seed": 0}) == request_.model_copy(update={"seed": 0})
+    assert job.request.model_copy(update={"seed": 0}) == request_.model_copy(update={"seed": 0})
 
 
-def test_each_kind_has_a_usual_model_that_can_be_chosen_and_taken_back() -> None:
+@in_bot()
+async def test_each_kind_has_a_usual_model_that_can_be_chosen_and_taken_back(bot: Bot) -> None:
     """A person would name their video model in every call, and see settings that mean nothing."""
-
-    async def scenario(bot: Bot) -> None:
-        for line in (
-            "--video ALL --speak all --edit all --music all --transcribe all",
-            "--video reset",
-        ):
-            await typing(bot, f"/settings {line}", USER)
-
-    chosen, taken_back = [text for _, text in in_bot(scenario).private]
+    for line in (
+        "--video ALL --speak all --edit all --music all --transcribe all",
+        "--video reset",
+    ):
+        await typing(bot, f"/settings {line}", USER)
+    chosen, taken_back = (await settled(bot)).answers
     for told in ("video model: all\n", "model for reading aloud: all\n", "music model: all\n"):
         assert told in chosen
     assert "video model: all (default)" in taken_back
     assert "model for editing images: all\n" in taken_back
-
-
-def in_bot(scenario: Any) -> FakeChat:
-    """Play a scenario in a bot with one model that can do everything."""
-    able = frozenset(Capability) - {Capability.EMBEDDING, Capability.IMAGE_EMBEDDING}
-    model = replace(image_model("all"), capabilities=able)
-    return play(scenario, Installation.of([model], [host("gpu-1", "comfy")]))

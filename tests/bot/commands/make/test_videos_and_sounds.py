@@ -35,12 +35,12 @@ from tests.bot.results import (
     in_bot,
     model,
     of,
+    play,
     press,
     shown,
 )
-from tests.fakes.chat import FakeChat
 from tests.fakes.servers.backend import IMAGE
-from tests.simulation.bot_installation import Bot
+from tests.simulation.bot_installation import Bot, settled
 from tests.simulation.installation import ended
 
 if TYPE_CHECKING:
@@ -76,79 +76,65 @@ def request(job: Job | None) -> Any:
     return job.request
 
 
-def told(chat: FakeChat) -> list[str]:
-    return [text for _, text in chat.private]
-
-
 # ---------------------------------------------------------------- videos
 
 
-def test_a_video_is_asked_for_with_all_its_options() -> None:
+@in_bot(*ALL)
+async def test_a_video_is_asked_for_with_all_its_options(running: Bot) -> None:
     """A person would get a video of another length, or one that is not the same again."""
-
-    async def scenario(running: Bot) -> None:
-        line = "/video wan a cat jumps --seconds 5 --fps 24 --size 832x480 --seed 7 --steps 20"
-        job = await ask(running, f"{line} --negative blurry --lora ink:0.8 --lora slow")
-        assert request(job) == TextToVideo(
-            prompt="a cat jumps",
-            seconds=5,
-            fps=24,
-            width=832,
-            height=480,
-            seed=7,
-            steps=20,
-            negative="blurry",
-            lora=(LoraWeight(name="ink", weight=0.8), LoraWeight(name="slow")),
-        )
-
-    in_bot(scenario, *ALL)
+    line = "/video wan a cat jumps --seconds 5 --fps 24 --size 832x480 --seed 7 --steps 20"
+    job = await ask(running, f"{line} --negative blurry --lora ink:0.8 --lora slow")
+    assert request(job) == TextToVideo(
+        prompt="a cat jumps",
+        seconds=5,
+        fps=24,
+        width=832,
+        height=480,
+        seed=7,
+        steps=20,
+        negative="blurry",
+        lora=(LoraWeight(name="ink", weight=0.8), LoraWeight(name="slow")),
+    )
 
 
-def test_film_is_another_name_for_the_command() -> None:
+@in_bot(*ALL)
+async def test_film_is_another_name_for_the_command(running: Bot) -> None:
     """People who know the other word would be sent to the list of commands."""
-
-    async def scenario(running: Bot) -> None:
-        job = await ask(running, "/film wan a cat jumps --seconds 5")
-        assert (request(job).prompt, request(job).seconds) == ("a cat jumps", 5)
-        await ask(running, "/film")
-        await ask(running, "/help film")
-
-    usage, helped = told(in_bot(scenario, *ALL))
+    job = await ask(running, "/film wan a cat jumps --seconds 5")
+    assert (request(job).prompt, request(job).seconds) == ("a cat jumps", 5)
+    await ask(running, "/film")
+    await ask(running, "/help film")
+    usage, helped = (await settled(running)).answers
     assert "/video [model] [prompt]" in usage
     assert helped.startswith("/video [model] [prompt]")
 
 
-def test_a_video_begins_and_ends_with_the_images_that_are_attached() -> None:
+@in_bot(*ALL)
+async def test_a_video_begins_and_ends_with_the_images_that_are_attached(running: Bot) -> None:
     """The last image would be lost, or taken for the first."""
-
-    async def scenario(running: Bot) -> None:
-        first, last = image(64), image(128)
-        job = await ask(running, "/video a cat", files=(first, last))
-        files = (await running.queue.jobs.inputs(job) or ()) if job else ()
-        assert [len(file.data) for file in files] == [first.size, last.size]
-        assert job is not None
-        assert job.model == "wan"
-        await ask(running, "/video a cat", files=(first, last, first))
-
-    assert told(in_bot(scenario, *ALL)) == ["You attached 3 images; /video takes at most 2."]
+    first, last = image(64), image(128)
+    job = await ask(running, "/video a cat", files=(first, last))
+    files = (await running.queue.jobs.inputs(job) or ()) if job else ()
+    assert [len(file.data) for file in files] == [first.size, last.size]
+    assert job is not None
+    assert job.model == "wan"
+    await ask(running, "/video a cat", files=(first, last, first))
+    assert (await settled(running)).answers == ["You attached 3 images; /video takes at most 2."]
 
 
-def test_the_button_under_an_image_videos_it_with_its_words() -> None:
+@in_bot(*ALL)
+async def test_the_button_under_an_image_videos_it_with_its_words(running: Bot) -> None:
     """People would have to save the image and send it back."""
-
-    async def scenario(running: Bot) -> None:
-        job = await done(running, "/image flux a cat")
-        video = await press(running, job, "video")
-        assert (request(video).prompt, request(video).source) == ("a cat", job.id)
-        assert await running.queue.jobs.inputs(video) == (IMAGE,)
-        ref = await of(running, job)
-        other = await ask(running, "/video it jumps", replied_to=ref, files=(image(),))
-        assert other is not None
-        assert request(other).prompt == "it jumps"
-        first, _ = await running.queue.jobs.inputs(other) or ()
-        assert first == IMAGE
-
-    in_bot(scenario, *ALL)
+    job = await done(running, "/image flux a cat")
+    video = await press(running, job, "video")
+    assert (request(video).prompt, request(video).source) == ("a cat", job.id)
+    assert await running.queue.jobs.inputs(video) == (IMAGE,)
+    ref = await of(running, job)
+    other = await ask(running, "/video it jumps", replied_to=ref, files=(image(),))
+    assert other is not None
+    assert request(other).prompt == "it jumps"
+    first, _ = await running.queue.jobs.inputs(other) or ()
+    assert first == IMAGE
 
 
 def test_a_video_that_no_model_can_make_is_refused_with_what_can() -> None:
@@ -159,38 +145,33 @@ def test_a_video_that_no_model_can_make_is_refused_with_what_can() -> None:
         await ask(running, "/video flux a cat")
         await ask(running, "/video still a cat")
 
-    assert told(in_bot(scenario)) == [
+    assert play(scenario).answers == [
         "No model here can make videos. /models lists what each of them can do.",
         "flux can't make videos from a description alone.",
         "No model here can make videos. /models lists what each of them can do.",
     ]
-    only_images, *_ = told(in_bot(scenario, STILL))
+    only_images, *_ = play(scenario, STILL).answers
     assert only_images.startswith("Attach an image, or reply to one.")
-    _, refused = told(in_bot(scenario, FLUX, STILL, WAN))
+    _, refused = play(scenario, FLUX, STILL, WAN).answers
     assert refused.startswith("still can't make videos from a description alone. These can: wan.")
 
 
-def test_an_option_that_the_model_lacks_is_refused() -> None:
+@in_bot(WAN, options=frozenset({"steps"}))
+async def test_an_option_that_the_model_lacks_is_refused(running: Bot) -> None:
     """A video would be of any length, in silence."""
     options = ("seconds", "fps", "lora")
-
-    async def scenario(running: Bot) -> None:
-        for option in options:
-            assert await ask(running, f"/video wan a cat --{option} 3") is None, option
-
-    chat = in_bot(scenario, WAN, options=frozenset({"steps"}))
-    assert told(chat) == [f"wan doesn't take --{option}." for option in options]
+    for option in options:
+        assert await ask(running, f"/video wan a cat --{option} 3") is None, option
+    chat = await settled(running)
+    assert chat.answers == [f"wan doesn't take --{option}." for option in options]
 
 
-def test_styles_and_sizes_are_for_images_alone() -> None:
+@in_bot(*ALL)
+async def test_styles_and_sizes_are_for_images_alone(running: Bot) -> None:
     """A video would be made at an image's size, eight times as slow, and with its words."""
-
-    async def scenario(running: Bot) -> None:
-        await ask(running, "/settings --size 2048x2048")
-        job = await ask(running, "/video a cat")
-        assert (request(job).prompt, request(job).width) == ("a cat", None)
-
-    in_bot(scenario, *ALL)
+    await ask(running, "/settings --size 2048x2048")
+    job = await ask(running, "/video a cat")
+    assert (request(job).prompt, request(job).width) == ("a cat", None)
 
 
 WITHOUT = {
@@ -210,29 +191,30 @@ WITHOUT = {
 
 
 @pytest.mark.parametrize("language", WITHOUT)
-def test_why_a_job_has_nothing_to_build_on_is_told_as_it_is(language: str) -> None:
+@in_bot(*ALL, LENS)
+async def test_why_a_job_has_nothing_to_build_on_is_told_as_it_is(
+    running: Bot, language: str
+) -> None:
     """An image that is being drawn, or a video, was said to be kept no longer."""
     calls = ("/upscale", "/vary", "/video it jumps", "/transcribe", "/speak")
 
-    async def scenario(running: Bot) -> None:
-        await ask(running, f"/settings --language {language}")
-        drawing = await ask(running, "/image flux a cat")
-        assert drawing is not None
-        for call in calls:
-            await ask(running, f"{call} --id {drawing.id}")
-        await ended(running.queue, drawing)
-        await ask(running, f"/speak --id {drawing.id}")
-        text = await done(running, "/ask qwen why")
-        await ask(running, f"/vary --id {text.id}")
-        video = await done(running, "/video a cat")
-        await ask(running, f"/speak --id {video.id}")
-        stopped = await ask(running, "/video a dog")
-        assert stopped is not None
-        await running.queue.submitter.cancel(stopped.id)
-        await ask(running, f"/transcribe --id {stopped.id}")
-
     unfinished, no_text, no_images, no_recording = WITHOUT[language]
-    assert told(in_bot(scenario, *ALL, LENS))[1:] == [
+    await ask(running, f"/settings --language {language}")
+    drawing = await ask(running, "/image flux a cat")
+    assert drawing is not None
+    for call in calls:
+        await ask(running, f"{call} --id {drawing.id}")
+    await ended(running.queue, drawing)
+    await ask(running, f"/speak --id {drawing.id}")
+    text = await done(running, "/ask qwen why")
+    await ask(running, f"/vary --id {text.id}")
+    video = await done(running, "/video a cat")
+    await ask(running, f"/speak --id {video.id}")
+    stopped = await ask(running, "/video a dog")
+    assert stopped is not None
+    await running.queue.submitter.cancel(stopped.id)
+    await ask(running, f"/transcribe --id {stopped.id}")
+    assert (await settled(running)).answers[1:] == [
         *[unfinished.format(1)] * 5,
         no_text.format(1),
         no_images.format(2),
@@ -241,67 +223,56 @@ def test_why_a_job_has_nothing_to_build_on_is_told_as_it_is(language: str) -> No
     ]
 
 
-def test_a_reply_to_a_drawing_that_is_not_done_is_told_as_that() -> None:
+@in_bot(*ALL, service_s=300.0)
+async def test_a_reply_to_a_drawing_that_is_not_done_is_told_as_that(running: Bot) -> None:
     """People who replied to an image were told to reply to one."""
-
-    async def scenario(running: Bot) -> None:
-        drawing = await ask(running, "/image flux a cat")
-        await asyncio.sleep(30)
-        assert drawing is not None
-        for call in ("/describe", "/vary in winter", "/video it jumps"):
-            await ask(running, call, replied_to=await of(running, drawing))
-
-    assert told(in_bot(scenario, *ALL, service_s=300.0)) == ["Job 1 hasn't finished yet."] * 3
+    drawing = await ask(running, "/image flux a cat")
+    await asyncio.sleep(30)
+    assert drawing is not None
+    for call in ("/describe", "/vary in winter", "/video it jumps"):
+        await ask(running, call, replied_to=await of(running, drawing))
+    assert (await settled(running)).answers == ["Job 1 hasn't finished yet."] * 3
 
 
 # ---------------------------------------------------------------- music and speech
 
 
-def test_music_has_lyrics_and_a_length() -> None:
+@in_bot(*ALL)
+async def test_music_has_lyrics_and_a_length(running: Bot) -> None:
     """A song would have no words."""
-
-    async def scenario(running: Bot) -> None:
-        job = await ask(running, '/music ace a waltz --lyrics "la la" --seconds 90 --seed 1')
-        assert request(job) == TextToAudio(prompt="a waltz", lyrics="la la", seconds=90, seed=1)
-        assert await ask(running, "/music a waltz --seconds 900") is None
-
-    chat = in_bot(scenario, *ALL)
-    assert told(chat) == ["--seconds must be between 0.5 and 600."]
+    job = await ask(running, '/music ace a waltz --lyrics "la la" --seconds 90 --seed 1')
+    assert request(job) == TextToAudio(prompt="a waltz", lyrics="la la", seconds=90, seed=1)
+    assert await ask(running, "/music a waltz --seconds 900") is None
+    chat = await settled(running)
+    assert chat.answers == ["--seconds must be between 0.5 and 600."]
 
 
-def test_a_text_is_read_with_a_voice() -> None:
+@in_bot(*ALL)
+async def test_a_text_is_read_with_a_voice(running: Bot) -> None:
     """A person would get another voice than the one that was named."""
-
-    async def scenario(running: Bot) -> None:
-        job = await ask(running, "/speak amy what does git --amend do? --voice bella --speed 1,2")
-        assert request(job) == TextToSpeech(
-            text="what does git --amend do?", voice="bella", speed=1.2
-        )
-        assert await ask(running, f"/speak {'a' * (SPOKEN_MOST + 1)}") is None
-        assert await ask(running, "/speak") is None
-
-    long, empty = told(in_bot(scenario, *ALL))
+    job = await ask(running, "/speak amy what does git --amend do? --voice bella --speed 1,2")
+    assert request(job) == TextToSpeech(text="what does git --amend do?", voice="bella", speed=1.2)
+    assert await ask(running, f"/speak {'a' * (SPOKEN_MOST + 1)}") is None
+    assert await ask(running, "/speak") is None
+    long, empty = (await settled(running)).answers
     assert long == "Your text has 10001 characters; the limit is 10000."
     assert empty.startswith("Your text is empty. Usage: /speak [model] [text]")
 
 
-def test_an_answer_is_read_by_its_button_a_reply_or_its_number() -> None:
+@in_bot(*ALL)
+async def test_an_answer_is_read_by_its_button_a_reply_or_its_number(running: Bot) -> None:
     """A person would have to copy the answer, with its formatting."""
-
-    async def scenario(running: Bot) -> None:
-        job = await done(running, "/ask qwen why?")
-        output = await running.queue.jobs.output(job)
-        assert output is not None
-        for asked in (
-            await press(running, job, "speak"),
-            await ask(running, "/speak", replied_to=await of(running, job)),
-            await ask(running, f"/speak --id {job.id}"),
-        ):
-            assert request(asked) == TextToSpeech(text=spoken(output.text), source=job.id)
-        quoted = await ask(running, "/speak", quoted="**Good** morning")
-        assert request(quoted) == TextToSpeech(text="Good morning")
-
-    in_bot(scenario, *ALL)
+    job = await done(running, "/ask qwen why?")
+    output = await running.queue.jobs.output(job)
+    assert output is not None
+    for asked in (
+        await press(running, job, "speak"),
+        await ask(running, "/speak", replied_to=await of(running, job)),
+        await ask(running, f"/speak --id {job.id}"),
+    ):
+        assert request(asked) == TextToSpeech(text=spoken(output.text), source=job.id)
+    quoted = await ask(running, "/speak", quoted="**Good** morning")
+    assert request(quoted) == TextToSpeech(text="Good morning")
 
 
 def test_only_words_are_read() -> None:
@@ -320,39 +291,36 @@ def test_only_words_are_read() -> None:
 # ---------------------------------------------------------------- transcripts
 
 
-def test_a_recording_is_transcribed_attached_or_replied_to() -> None:
+@in_bot(*ALL)
+async def test_a_recording_is_transcribed_attached_or_replied_to(running: Bot) -> None:
     """A voice message could not be read by those who cannot listen."""
-
-    async def scenario(running: Bot) -> None:
-        for sound in (voice(), voice(replied=True)):
-            line = "/transcribe --language de-AT --translate"
-            job = await ask(running, line, files=(sound,))
-            assert request(job) == SpeechToText(language="de", translate=True)
-            assert job is not None
-            (file,) = await running.queue.jobs.inputs(job) or ()
-            assert (file.mime, file.data) == ("audio/ogg", VOICE)
-        ear = await ask(running, "/transcribe ear", files=(voice(),))
-        assert ear is not None
-        assert ear.model == "ear"
-
-    in_bot(scenario, *ALL)
+    for sound in (voice(), voice(replied=True)):
+        line = "/transcribe --language de-AT --translate"
+        job = await ask(running, line, files=(sound,))
+        assert request(job) == SpeechToText(language="de", translate=True)
+        assert job is not None
+        (file,) = await running.queue.jobs.inputs(job) or ()
+        assert (file.mime, file.data) == ("audio/ogg", VOICE)
+    ear = await ask(running, "/transcribe ear", files=(voice(),))
+    assert ear is not None
+    assert ear.model == "ear"
 
 
-def test_what_cannot_be_transcribed_is_refused_before_anything_is_accepted() -> None:
+@in_bot(*ALL)
+async def test_what_cannot_be_transcribed_is_refused_before_anything_is_accepted(
+    running: Bot,
+) -> None:
     """A job would fail on the server, a minute later."""
-
-    async def scenario(running: Bot) -> None:
-        for line, files in (
-            ("/transcribe", ()),
-            ("/transcribe", (voice(), attachment(VOICE, "b.mp3", "audio/mpeg"))),
-            ("/transcribe", (voice(b"no sound"),)),
-            ("/transcribe", (voice(bytes(26_000_000)),)),
-            ("/transcribe --language deutsch!", (voice(),)),
-        ):
-            assert await ask(running, line, files=files) is None
-        await asyncio.sleep(5)
-
-    none, two, other, heavy, language = told(in_bot(scenario, *ALL))
+    for line, files in (
+        ("/transcribe", ()),
+        ("/transcribe", (voice(), attachment(VOICE, "b.mp3", "audio/mpeg"))),
+        ("/transcribe", (voice(b"no sound"),)),
+        ("/transcribe", (voice(bytes(26_000_000)),)),
+        ("/transcribe --language deutsch!", (voice(),)),
+    ):
+        assert await ask(running, line, files=files) is None
+    await asyncio.sleep(5)
+    none, two, other, heavy, language = (await settled(running)).answers
     assert none.startswith("Attach one recording or video, or reply to one.")
     assert two == "You attached 2 recordings; /transcribe takes at most 1."
     assert other.startswith("I can't play voice.ogg.")
@@ -375,9 +343,9 @@ def test_buttons_are_offered_where_a_model_can() -> None:
     def commands(line: str) -> set[str]:
         return {each.command for each in found[line]} & {"video", "speak", "edit-image"}
 
-    in_bot(scenario, FLUX, QWEN, model("wan", Capability.TEXT_TO_VIDEO))
+    play(scenario, FLUX, QWEN, model("wan", Capability.TEXT_TO_VIDEO))
     assert not any(map(commands, found))
-    in_bot(scenario, *ALL, model("pen", Capability.IMAGE_EDIT))
+    play(scenario, *ALL, model("pen", Capability.IMAGE_EDIT))
     assert [commands(line) for line in found] == [{"video", "edit-image"}, {"speak"}, set()]
 
 
@@ -398,7 +366,7 @@ def test_help_leaves_out_what_no_model_can_make() -> None:
         await ask(running, "/help")
 
     made = ("/video", "/music", "/speak", "/transcribe")
-    (few,) = told(in_bot(scenario, FLUX, QWEN))
-    (all_,) = told(in_bot(scenario, *ALL))
+    (few,) = play(scenario, FLUX, QWEN).answers
+    (all_,) = play(scenario, *ALL).answers
     assert not any(f"\n{each} " in few for each in made)
     assert all(f"\n{each} " in all_ for each in made)

@@ -1,7 +1,6 @@
 """Results find their way whatever the fake Discord refuses; the whole bot, real discord.py."""
 
 import asyncio
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ from bot.delivery.editor import Editor
 from bot.delivery.records import MessageRecords
 from tests.bot.platforms.discord.test_discord_app import done, usher
 from tests.fakes.discord.discord import FakeDiscord
-from tests.fakes.discord.discord_rest import Seen
 from tests.fakes.discord.discord_state import APPLICATION_ID
 
 EDITS = "/channels/*/messages/*"
@@ -33,31 +31,6 @@ async def test_the_end_of_an_old_message_comes_as_a_fresh_one(tmp_path: Path) ->
         await parts.presenter.settle(10)
         assert await parts.queue.deliveries.unacknowledged() == []
         assert not done(fake.channel().messages[0])
-
-
-@pytest.mark.thorough
-async def test_a_channel_closed_to_us_gets_its_result_when_somebody_calls_again(
-    tmp_path: Path,
-) -> None:
-    """A result made while the bot was shut out would be lost, or come an hour late."""
-    go_on = asyncio.Event()
-    async with FakeDiscord() as fake, usher(fake, tmp_path, go_on=go_on) as parts:
-        person = fake.person(7)
-        call = await person.slash("image", model="flux", prompt="cat")
-        await fake.wait_for(lambda: call.answer)
-        fake.channel().refusal = (403, 50001)
-        go_on.set()
-        await fake.wait_for(lambda: refused_in_words(fake.rest.requests))
-        fake.channel().refusal = None
-        await person.slash("queue")
-        await fake.wait_for(lambda: done(call.answer))
-        await parts.presenter.settle(10)
-        assert await parts.queue.deliveries.unacknowledged() == []
-
-
-def refused_in_words(requests: Sequence[Seen]) -> bool:
-    """Tell whether the result was tried with its image and, that refused, without."""
-    return any("doesn't accept the files" in str(seen.body) for seen in requests)
 
 
 @pytest.mark.parametrize(

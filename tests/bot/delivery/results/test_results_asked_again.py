@@ -15,19 +15,22 @@ from tests.bot.results import (
     FLUX,
     QWEN,
     ask,
+    bot_with,
     done,
     drawn,
     image,
     in_bot,
     of,
+    play,
     press,
     said,
     shown,
 )
 from tests.fakes.chat import FakeChat
 from tests.fakes.servers.backend import IMAGE, Fate
-from tests.simulation.bot_installation import Bot
+from tests.simulation.bot_installation import Bot, settled
 from tests.simulation.installation import Installation, ended, host
+from tests.simulation.loop import in_virtual_time
 
 # ---------------------------------------------------------------- edit
 
@@ -36,61 +39,57 @@ def form_of(forms: list[Form]) -> Mapping[str, str]:
     return {field.name: field.value for field in forms[-1].fields}
 
 
-def test_edit_shows_the_old_values_and_draws_with_the_new_ones() -> None:
+@in_bot()
+async def test_edit_shows_the_old_values_and_draws_with_the_new_ones(running: Bot) -> None:
     """People would type everything again to change one word."""
     forms: list[Form] = []
 
     async def show(form: Form) -> None:
         forms.append(form)
 
-    async def scenario(running: Bot) -> None:
-        text = "/image flux a cat --size 512x768 --seed 7 --steps 20 --negative dogs"
-        job = await done(running, text)
-        assert await press(running, job, "edit", show_form=show) is None
-        await asyncio.sleep(1)
-        assert form_of(forms) == {
-            "prompt": "a cat", "negative": "dogs", "size": "512x768", "steps": "20", "seed": "7",
-        }  # fmt: skip
-        sent = {
-            "id": job.id,
-            "prompt": "a dog",
-            "negative": "",
-            "size": "",
-            "steps": "9",
-            "seed": "7",
-        }
-        edited = await ask(running, "/edit", options=sent, form=True)
-        request = drawn(edited)
-        assert (request.prompt, request.negative, request.width) == ("a dog", None, None)
-        assert (request.steps, request.seed) == (9, 7)
-
-    in_bot(scenario)
+    text = "/image flux a cat --size 512x768 --seed 7 --steps 20 --negative dogs"
+    job = await done(running, text)
+    assert await press(running, job, "edit", show_form=show) is None
+    await asyncio.sleep(1)
+    assert form_of(forms) == {
+        "prompt": "a cat", "negative": "dogs", "size": "512x768", "steps": "20", "seed": "7",
+    }  # fmt: skip
+    sent = {
+        "id": job.id,
+        "prompt": "a dog",
+        "negative": "",
+        "size": "",
+        "steps": "9",
+        "seed": "7",
+    }
+    edited = await ask(running, "/edit", options=sent, form=True)
+    request = drawn(edited)
+    assert (request.prompt, request.negative, request.width) == ("a dog", None, None)
+    assert (request.steps, request.seed) == (9, 7)
 
 
-def test_a_form_has_no_fields_a_model_would_ignore() -> None:
+@in_bot(options=frozenset({"seed"}))
+async def test_a_form_has_no_fields_a_model_would_ignore(running: Bot) -> None:
     """A person would fill in what is then refused."""
     forms: list[Form] = []
 
     async def show(form: Form) -> None:
         forms.append(form)
 
-    async def scenario(running: Bot) -> None:
-        job = await done(running, "/image flux a cat")
-        await press(running, job, "edit", show_form=show)
-        await asyncio.sleep(1)
-        sent = {"id": job.id, "prompt": "a dog", "seed": ""}
-        edited = await ask(running, "/edit", options=sent, form=True)
-        assert drawn(edited).seed != drawn(job).seed
-
-    in_bot(scenario, options=frozenset({"seed"}))
+    job = await done(running, "/image flux a cat")
+    await press(running, job, "edit", show_form=show)
+    await asyncio.sleep(1)
+    sent = {"id": job.id, "prompt": "a dog", "seed": ""}
+    edited = await ask(running, "/edit", options=sent, form=True)
+    assert drawn(edited).seed != drawn(job).seed
     assert set(form_of(forms)) == {"prompt", "seed"}
 
 
-def test_where_there_are_no_forms_a_reply_to_the_prompt_edits_after_a_restart_too() -> None:
+@in_virtual_time
+async def test_where_there_are_no_forms_a_reply_to_the_prompt_edits_after_a_restart_too() -> None:
     """On Telegram the button would lead nowhere."""
     chat = FakeChat()
-
-    async def scenario(running: Bot) -> None:
+    async with bot_with(chat=chat) as running:
         job = await done(running, "/image flux a cat --seed 7")
         await press(running, job, "edit")
         await asyncio.sleep(1)
@@ -103,33 +102,28 @@ def test_where_there_are_no_forms_a_reply_to_the_prompt_edits_after_a_restart_to
         request = drawn(edited)
         assert (request.prompt, request.seed, request.steps) == ("a dog", 7, 9)
 
-    in_bot(scenario, chat=chat)
 
-
-def test_a_question_is_asked_differently_in_the_same_conversation() -> None:
+@in_bot()
+async def test_a_question_is_asked_differently_in_the_same_conversation(running: Bot) -> None:
     """An edited question would forget what was said before it."""
-
-    async def scenario(running: Bot) -> None:
-        first = await done(running, "/ask qwen why?")
-        second = await done(running, "/ask and how?", replied_to=await of(running, first))
-        edited = await ask(running, "/edit", options={"id": second.id, "prompt": "and when?"})
-        assert said(edited) == [
-            ("user", "why?"), ("assistant", "result of why?"), ("user", "and when?"),
-        ]  # fmt: skip
-
-    in_bot(scenario)
+    first = await done(running, "/ask qwen why?")
+    second = await done(running, "/ask and how?", replied_to=await of(running, first))
+    edited = await ask(running, "/edit", options={"id": second.id, "prompt": "and when?"})
+    assert said(edited) == [
+        ("user", "why?"), ("assistant", "result of why?"), ("user", "and when?"),
+    ]  # fmt: skip
 
 
 # ---------------------------------------------------------------- texts
 
 
-def test_the_longest_text_of_failed_attempts_stays() -> None:
+@in_virtual_time
+async def test_the_longest_text_of_failed_attempts_stays() -> None:
     """Everybody has read it, and it would be replaced by a sentence."""
     installation = Installation.of([QWEN], [host("gpu-1", "comfy")])
     broken = Fate(service_s=100.0, error=UnreadableAnswer("cut off"))
     installation.servers["comfy"].fates = lambda _request: broken
-
-    async def scenario(running: Bot) -> None:
+    async with bot_with(installation=installation) as running:
         job = await ask(running, "/ask qwen why?")
         assert job is not None
         for text in ("Because of the sky", "Because"):
@@ -142,98 +136,83 @@ def test_the_longest_text_of_failed_attempts_stays() -> None:
         text = running.chat.messages[(await of(running, job)).message].text
         assert text.startswith("Because of the sky\n\n✂️ The server broke off here.\n❌")
 
-    in_bot(scenario, installation=installation)
 
-
-def test_an_answer_is_stopped_and_what_was_written_stays() -> None:
+@in_bot(QWEN, service_s=100.0)
+async def test_an_answer_is_stopped_and_what_was_written_stays(running: Bot) -> None:
     """A person who stops an answer would lose what they stopped to read."""
-
-    async def scenario(running: Bot) -> None:
-        job = await ask(running, "/ask qwen why?")
-        assert job is not None
-        await asyncio.sleep(30)
-        progress = Progress(text="Because of")
-        running.presenter.on_event(Progressed(job_id=job.id, progress=progress))
-        await asyncio.sleep(5)
-        assert [each.label for each in shown(running, await of(running, job))] == ["⏹ Stop"]
-        await press(running, job, "cancel")
-        await asyncio.sleep(5)
-        text = running.chat.messages[(await of(running, job)).message].text
-        assert text == "Because of\n\n⏹ Stopped here."
-
-    in_bot(scenario, QWEN, service_s=100.0)
+    job = await ask(running, "/ask qwen why?")
+    assert job is not None
+    await asyncio.sleep(30)
+    progress = Progress(text="Because of")
+    running.presenter.on_event(Progressed(job_id=job.id, progress=progress))
+    await asyncio.sleep(5)
+    assert [each.label for each in shown(running, await of(running, job))] == ["⏹ Stop"]
+    await press(running, job, "cancel")
+    await asyncio.sleep(5)
+    text = running.chat.messages[(await of(running, job)).message].text
+    assert text == "Because of\n\n⏹ Stopped here."
 
 
-def test_describe_shows_the_image_to_a_model_that_sees() -> None:
+@in_bot(DEAF, FLUX, QWEN)
+async def test_describe_shows_the_image_to_a_model_that_sees(running: Bot) -> None:
     """A blind model would be asked, or nothing shown to the one that sees."""
-
-    async def scenario(running: Bot) -> None:
-        described = await ask(running, "/describe", files=(image(),))
-        assert described is not None
-        assert described.model == "qwen"
-        assert said(described) == [("user", "Describe this image.")]
-        assert len(await running.queue.jobs.inputs(described) or ()) == 1
-        job = await done(running, "/image flux a cat")
-        again = await ask(running, "/describe what colour?", replied_to=await of(running, job))
-        assert said(again) == [("user", "what colour?")]
-        assert again is not None
-        assert await running.queue.jobs.inputs(again) == (IMAGE,)
-        await ask(running, "/describe")
-
-    private = in_bot(scenario, DEAF, FLUX, QWEN).private
+    described = await ask(running, "/describe", files=(image(),))
+    assert described is not None
+    assert described.model == "qwen"
+    assert said(described) == [("user", "Describe this image.")]
+    assert len(await running.queue.jobs.inputs(described) or ()) == 1
+    job = await done(running, "/image flux a cat")
+    again = await ask(running, "/describe what colour?", replied_to=await of(running, job))
+    assert said(again) == [("user", "what colour?")]
+    assert again is not None
+    assert await running.queue.jobs.inputs(again) == (IMAGE,)
+    await ask(running, "/describe")
+    private = (await settled(running)).private
     assert "Attach an image" in private[-1][1]
 
 
-def test_a_follow_up_sees_the_image_again() -> None:
+@in_bot()
+async def test_a_follow_up_sees_the_image_again(running: Bot) -> None:
     """What is behind it would be asked of a model that no longer sees anything."""
-
-    async def scenario(running: Bot) -> None:
-        first = await done(running, "/describe", files=(image(),))
-        second = await ask(running, "/ask and behind it?", replied_to=await of(running, first))
-        assert second is not None
-        assert isinstance(second.request, Chat)
-        assert [turn.images for turn in second.request.messages] == [(0,), (), ()]
-        assert await running.queue.jobs.inputs(second) == await running.queue.jobs.inputs(first)
-
-    in_bot(scenario)
+    first = await done(running, "/describe", files=(image(),))
+    second = await ask(running, "/ask and behind it?", replied_to=await of(running, first))
+    assert second is not None
+    assert isinstance(second.request, Chat)
+    assert [turn.images for turn in second.request.messages] == [(0,), (), ()]
+    assert await running.queue.jobs.inputs(second) == await running.queue.jobs.inputs(first)
 
 
-def test_quoted_words_go_with_a_question_about_them() -> None:
+@in_bot()
+async def test_quoted_words_go_with_a_question_about_them(running: Bot) -> None:
     """A question about a person's words would be asked about nothing."""
-
-    async def scenario(running: Bot) -> None:
-        job = await ask(running, "/ask qwen what is meant?", quoted="first\nsecond")
-        assert said(job) == [("user", "> first\n> second\n\nwhat is meant?")]
-
-    in_bot(scenario)
+    job = await ask(running, "/ask qwen what is meant?", quoted="first\nsecond")
+    assert said(job) == [("user", "> first\n> second\n\nwhat is meant?")]
 
 
-def test_what_is_no_longer_kept_is_said_and_not_left_out() -> None:
+@in_bot()
+async def test_what_is_no_longer_kept_is_said_and_not_left_out(running: Bot) -> None:
     """Where files were dropped for room, a repeat went without its image and a follow-up failed."""
-
-    async def scenario(running: Bot) -> None:
-        seen = await done(running, "/describe", files=(image(),))
-        winter = await done(running, "/image in winter --strength 0.5", files=(image(),))
-        larger = await done(running, "/upscale", files=(image(),))
-        begun = await done(running, "/image in winter", files=(image(),))
-        words = await done(running, "/image a cat")
-        await running.queue.jobs.purge(0, keep_mb=0)
-        for job in (seen, winter, larger, begun):
-            assert await ask(running, f"/again {job.id}") is None
-        assert await ask(running, f"/edit {winter.id} in summer") is None
-        assert await ask(running, f"/again {words.id}") is not None
-        behind = await ask(running, "/ask and behind it?", replied_to=await of(running, seen))
-        assert behind is not None
-        assert said(behind)[-1] == ("user", "and behind it?")
-        assert await running.queue.jobs.inputs(behind) == ()
-        other = await ask(
-            running, "/ask and here?", replied_to=await of(running, seen), files=(image(),)
-        )
-        assert other is not None
-        assert isinstance(other.request, Chat)
-        assert [turn.images for turn in other.request.messages] == [(), (0,)]
-
-    told = [text for _, text in in_bot(scenario).private]
+    seen = await done(running, "/describe", files=(image(),))
+    winter = await done(running, "/image in winter --strength 0.5", files=(image(),))
+    larger = await done(running, "/upscale", files=(image(),))
+    begun = await done(running, "/image in winter", files=(image(),))
+    words = await done(running, "/image a cat")
+    await running.queue.jobs.purge(0, keep_mb=0)
+    for job in (seen, winter, larger, begun):
+        assert await ask(running, f"/again {job.id}") is None
+    assert await ask(running, f"/edit {winter.id} in summer") is None
+    assert await ask(running, f"/again {words.id}") is not None
+    behind = await ask(running, "/ask and behind it?", replied_to=await of(running, seen))
+    assert behind is not None
+    assert said(behind)[-1] == ("user", "and behind it?")
+    assert await running.queue.jobs.inputs(behind) == ()
+    other = await ask(
+        running, "/ask and here?", replied_to=await of(running, seen), files=(image(),)
+    )
+    assert other is not None
+    assert isinstance(other.request, Chat)
+    assert [turn.images for turn in other.request.messages] == [(), (0,)]
+    told = (await settled(running)).answers
     assert told == [f"The files of job {job} are no longer kept." for job in (1, 2, 3, 4, 2)]
 
 
@@ -255,6 +234,6 @@ def test_a_seed_without_effect_is_not_shown_and_again_says_so() -> None:
         assert ["seed " in caption for caption in captions] == [seeded, seeded]
         assert ["takes no seed" in caption for caption in captions] == [False, not seeded]
 
-    in_bot(partial(scenario, seeded=True))
-    in_bot(partial(scenario, seeded=True), options=frozenset({"seed"}))
-    in_bot(partial(scenario, seeded=False), options=frozenset({"width", "height"}))
+    play(partial(scenario, seeded=True))
+    play(partial(scenario, seeded=True), options=frozenset({"seed"}))
+    play(partial(scenario, seeded=False), options=frozenset({"width", "height"}))

@@ -14,7 +14,7 @@ from bot.platforms.discord.rush import PATIENCE_S, Rush
 from tests.fakes.strict_chats import StrictDiscord
 from tests.simulation.bot_installation import bot, quiet
 from tests.simulation.installation import Installation, host, image_model
-from tests.simulation.loop import in_virtual_time, run
+from tests.simulation.loop import in_virtual_time
 
 
 @dataclass
@@ -51,25 +51,22 @@ def test_a_clock_that_was_set_makes_no_call_late() -> None:
 
 
 @pytest.mark.parametrize("opens", [False, True])
-def test_late_calls_are_all_confirmed_before_any_is_worked_on(opens: bool) -> None:
+@in_virtual_time
+async def test_late_calls_are_all_confirmed_before_any_is_worked_on(opens: bool) -> None:
     """The work of the first would take the seconds that Discord gives the last."""
     done: list[str] = []
+    rush = Rush()
 
-    async def scenario() -> None:
-        rush = Rush()
+    async def serve(number: int) -> None:
+        async def confirm() -> None:
+            await asyncio.sleep(0.3)
+            done.append("confirmed")
 
-        async def serve(number: int) -> None:
-            async def confirm() -> None:
-                await asyncio.sleep(0.3)
-                done.append("confirmed")
+        async with rush.turn(1.0, confirm, opens=opens):
+            done.append("worked")
+            await asyncio.sleep(0.1)
 
-            async with rush.turn(1.0, confirm, opens=opens):
-                done.append("worked")
-                await asyncio.sleep(0.1)
-
-        await asyncio.gather(*(serve(number) for number in range(50)))
-
-    run(scenario())
+    await asyncio.gather(*(serve(number) for number in range(50)))
     assert done == ([] if opens else ["confirmed"] * 50) + ["worked"] * 50
 
 
@@ -92,26 +89,23 @@ async def test_calls_that_wait_for_one_that_has_no_place_do_not_stop_everything(
     await asyncio.gather(*waiting)
 
 
-def test_answers_that_are_too_late_keep_to_the_channels_budget() -> None:
+@in_virtual_time
+async def test_answers_that_are_too_late_keep_to_the_channels_budget() -> None:
     """What could not be answered was posted at once, past all limits."""
     chat = StrictDiscord(Random(1))
+    installation = Installation.of([image_model("flux")], [host("gpu-1", "comfy")])
+    async with bot(installation, chat) as running:
+        for number in range(30):
 
-    async def scenario() -> None:
-        installation = Installation.of([image_model("flux")], [host("gpu-1", "comfy")])
-        async with bot(installation, chat) as running:
-            for number in range(30):
+            async def respond(content: Content, _private: bool) -> MessageRef:
+                return await chat.send("g1", content)
 
-                async def respond(content: Content, _private: bool) -> MessageRef:
-                    return await chat.send("g1", content)
-
-                text = "/image flux cat" if number % 3 else "/queue"
-                call = chat.call(
-                    text, chat="g1", user=f"fake:{number}", respond=respond, in_time=lambda: False
-                )
-                await running.dispatcher.call(call)
-            await quiet(running)
-            await asyncio.sleep(60)
-
-    run(scenario())
+            text = "/image flux cat" if number % 3 else "/queue"
+            call = chat.call(
+                text, chat="g1", user=f"fake:{number}", respond=respond, in_time=lambda: False
+            )
+            await running.dispatcher.call(call)
+        await quiet(running)
+        await asyncio.sleep(60)
     assert chat.refused == 0
     assert len(chat.messages) >= 30

@@ -8,7 +8,7 @@ from telegram import Bot, ChatMember, ChatMemberMember, User
 from telegram.error import NetworkError, TelegramError
 
 from bot.platforms.telegram.admins import AGAIN_S, FRESH_S, GroupRoles
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time
 
 GROUP = -1001
 RIGHT = frozenset({f"telegram:group-admins@{GROUP}"})
@@ -40,55 +40,46 @@ async def may(known: GroupRoles, lists: Lists, person: int, **how: Any) -> bool:
     return rights > RIGHT
 
 
-def test_a_list_is_asked_for_once_in_five_minutes_and_an_admin_of_before_is_none() -> None:
+@in_virtual_time
+async def test_a_list_is_asked_for_once_in_five_minutes_and_an_admin_of_before_is_none() -> None:
     """Telegram would be asked with every message, or a person dismissed would stay an admin."""
-
-    async def scenario() -> None:
-        lists, known = Lists(), GroupRoles(lambda: [str(GROUP)])
-        lists.admins = (7, 99)
-        assert await asyncio.gather(*(may(known, lists, 7) for _ in range(9))) == [True] * 9
-        assert not await may(known, lists, 99)
-        lists.admins = (8,)
-        await asyncio.sleep(FRESH_S - 1)
-        assert await may(known, lists, 7)
-        assert len(lists.asked) == 1
-        await asyncio.sleep(2)
-        assert [await may(known, lists, person) for person in (7, 8)] == [False, True]
-        assert len(lists.asked) == 2
-
-    run(scenario())
+    lists, known = Lists(), GroupRoles(lambda: [str(GROUP)])
+    lists.admins = (7, 99)
+    assert await asyncio.gather(*(may(known, lists, 7) for _ in range(9))) == [True] * 9
+    assert not await may(known, lists, 99)
+    lists.admins = (8,)
+    await asyncio.sleep(FRESH_S - 1)
+    assert await may(known, lists, 7)
+    assert len(lists.asked) == 1
+    await asyncio.sleep(2)
+    assert [await may(known, lists, person) for person in (7, 8)] == [False, True]
+    assert len(lists.asked) == 2
 
 
 @pytest.mark.parametrize(
     "failure", [NetworkError("away"), TelegramError("Bad Request: chat not found"), None]
 )
-def test_while_there_is_no_list_nobody_is_an_admin(failure: TelegramError | None) -> None:
+@in_virtual_time
+async def test_while_there_is_no_list_nobody_is_an_admin(failure: TelegramError | None) -> None:
     """An old list would go on for ever, or a call would wait for Telegram as long as that is away."""
-
-    async def scenario() -> None:
-        lists, known = Lists(), GroupRoles(lambda: [str(GROUP)])
-        assert await may(known, lists, 7)
-        await asyncio.sleep(FRESH_S + 1)
-        lists.failure, lists.takes_s = failure, 1000.0 if failure is None else 0.1
-        began_at = asyncio.get_running_loop().time()
-        assert not any([await may(known, lists, 7) for _ in range(9)])
-        assert asyncio.get_running_loop().time() - began_at < 10
-        assert len(lists.asked) == 2
-        assert await may(known, lists, 0, anonymous=True)  # Telegram says so with the call
-        await asyncio.sleep(AGAIN_S + 1)
-        lists.failure, lists.takes_s = None, 0.1
-        assert await may(known, lists, 7)
-
-    run(scenario())
+    lists, known = Lists(), GroupRoles(lambda: [str(GROUP)])
+    assert await may(known, lists, 7)
+    await asyncio.sleep(FRESH_S + 1)
+    lists.failure, lists.takes_s = failure, 1000.0 if failure is None else 0.1
+    began_at = asyncio.get_running_loop().time()
+    assert not any([await may(known, lists, 7) for _ in range(9)])
+    assert asyncio.get_running_loop().time() - began_at < 10
+    assert len(lists.asked) == 2
+    assert await may(known, lists, 0, anonymous=True)  # Telegram says so with the call
+    await asyncio.sleep(AGAIN_S + 1)
+    lists.failure, lists.takes_s = None, 0.1
+    assert await may(known, lists, 7)
 
 
-def test_groups_that_are_not_named_are_not_asked_about() -> None:
+@in_virtual_time
+async def test_groups_that_are_not_named_are_not_asked_about() -> None:
     """Everyone's groups would be asked for, and their admins be ours."""
-
-    async def scenario() -> None:
-        lists, known = Lists(), GroupRoles(lambda: ["-1002"])
-        assert not await may(known, lists, 7)
-        assert not await may(known, lists, 7, anonymous=True)
-        assert lists.asked == []
-
-    run(scenario())
+    lists, known = Lists(), GroupRoles(lambda: ["-1002"])
+    assert not await may(known, lists, 7)
+    assert not await may(known, lists, 7, anonymous=True)
+    assert lists.asked == []

@@ -13,10 +13,11 @@ from tests.bot.platforms.discord.discord_bot import RecordingHandler, says
 from tests.bot.platforms.telegram.telegram_bot import image as photo
 from tests.bot.platforms.telegram.telegram_bot import running
 from tests.bot.platforms.telegram.test_telegram_app import ended, usher
-from tests.bot.results import ask, attachment, done, image, in_bot, said
+from tests.bot.results import ask, attachment, bot_with, done, image, in_bot, said
 from tests.fakes.telegram.telegram import FakeTelegram, Person
 from tests.fakes.telegram.telegram_state import FakeChat
-from tests.simulation.bot_installation import Bot
+from tests.simulation.bot_installation import Bot, settled
+from tests.simulation.loop import in_virtual_time
 
 PHOTO = photo(kind="JPEG").data
 
@@ -147,38 +148,34 @@ async def images_of(running: Bot) -> Sequence[bytes]:
     return [file.data for file in (await running.queue.jobs.inputs(job) or ())]
 
 
-def test_a_late_part_joins_the_question_while_it_waits() -> None:
+@in_bot()
+async def test_a_late_part_joins_the_question_while_it_waits(running: Bot) -> None:
     """An image that took longer to upload would be missing in the answer, without a word."""
-
-    async def scenario(running: Bot) -> None:
-        await ask(running, "/ask what differs?", **of_album(1, 2))
-        late = await ask(running, "/ask", **of_album(3, begun=True))
-        assert late is None
-        for _ in range(2):  # handed on again after a crash
-            await ask(running, "/ask", **of_album(3, begun=False))
-        assert await images_of(running) == [await part(n).read() for n in (1, 2, 3)]
-        job = await running.queue.jobs.get(1)
-        assert said(job) == [("user", "what differs?")]
-        assert job is not None
-        assert job.request.kind == "chat"
-        assert job.request.messages[-1].images == (0, 1, 2)
-        await ask(running, "/ask", **of_album(4, 5, begun=True))
-
-    told = [text for _, text in in_bot(scenario).private]
+    await ask(running, "/ask what differs?", **of_album(1, 2))
+    late = await ask(running, "/ask", **of_album(3, begun=True))
+    assert late is None
+    for _ in range(2):  # handed on again after a crash
+        await ask(running, "/ask", **of_album(3, begun=False))
+    assert await images_of(running) == [await part(n).read() for n in (1, 2, 3)]
+    job = await running.queue.jobs.get(1)
+    assert said(job) == [("user", "what differs?")]
+    assert job is not None
+    assert job.request.kind == "chat"
+    assert job.request.messages[-1].images == (0, 1, 2)
+    await ask(running, "/ask", **of_album(4, 5, begun=True))
+    told = (await settled(running)).answers
     assert told == ["You attached 5 images; /describe takes at most 4."]
 
 
-def test_a_part_that_comes_after_the_answer_has_begun_is_told_of() -> None:
+@in_bot()
+async def test_a_part_that_comes_after_the_answer_has_begun_is_told_of(running: Bot) -> None:
     """An image would be dropped in silence, and the answer be about half the album."""
-
-    async def scenario(running: Bot) -> None:
-        await done(running, "/ask what differs?", **of_album(1, 2))
-        assert await ask(running, "/ask", **of_album(3)) is None
-        assert len(await images_of(running)) == 2
-        assert await ask(running, "/ask", **of_album(1, key="b", begun=True)) is None
-        assert await ask(running, "/ask why?", **of_album(1, key="c", partial=True)) is None
-
-    chat = in_bot(scenario)
+    await done(running, "/ask what differs?", **of_album(1, 2))
+    assert await ask(running, "/ask", **of_album(3)) is None
+    assert len(await images_of(running)) == 2
+    assert await ask(running, "/ask", **of_album(1, key="b", begun=True)) is None
+    assert await ask(running, "/ask why?", **of_album(1, key="c", partial=True)) is None
+    chat = await settled(running)
     beginnings = [text.partition(".")[0] for _, text in chat.private]
     assert beginnings == [
         "A part of your album arrived after I had started job 1, so it isn't part of the answer",
@@ -187,43 +184,40 @@ def test_a_part_that_comes_after_the_answer_has_begun_is_told_of() -> None:
     ]
 
 
-def test_what_comes_late_is_held_to_the_same_limits() -> None:
+@in_virtual_time
+async def test_what_comes_late_is_held_to_the_same_limits() -> None:
     """An unwanted word, or more bytes than the hour allows, would come in behind the first part."""
     rules = ChatSettingsTable(by_key={"*": ChatSettings(words=("snow crash",))})
-
-    async def scenario(running: Bot) -> None:
+    async with bot_with(live=LiveSettings(chat_settings=rules)) as running:
         await ask(running, "/ask what differs?", **of_album(1, 2))
         await ask(running, "/ask Snow Crash", **of_album(3, begun=True))
         assert len(await images_of(running)) == 2
+    chat = running.chat
+    assert chat.answers == ["“snow crash” isn't allowed in this chat."]
 
-    chat = in_bot(scenario, live=LiveSettings(chat_settings=rules))
-    assert [text for _, text in chat.private] == ["“snow crash” isn't allowed in this chat."]
 
-
-def test_what_people_show_each_other_is_no_call() -> None:
+@in_bot()
+async def test_what_people_show_each_other_is_no_call(running: Bot) -> None:
     """Every album in a group would be answered."""
-
-    async def scenario(running: Bot) -> None:
-        assert await ask(running, "/ask", **of_album(1, asks=False), chat="g1") is None
-        job = await ask(running, "/ask what differs?", **of_album(1, key="b"), chat="g1")
-        assert job is not None
-        await ask(running, "/ask", **of_album(2, key="b", asks=False), chat="g1")
-        assert len(await images_of(running)) == 2
-
-    assert not in_bot(scenario).private
+    assert await ask(running, "/ask", **of_album(1, asks=False), chat="g1") is None
+    job = await ask(running, "/ask what differs?", **of_album(1, key="b"), chat="g1")
+    assert job is not None
+    await ask(running, "/ask", **of_album(2, key="b", asks=False), chat="g1")
+    assert len(await images_of(running)) == 2
+    assert not (await settled(running)).private
 
 
 @pytest.mark.parametrize("line", ["/upscale", "/vary"])
-def test_an_album_for_a_command_that_takes_one_image_is_refused(line: str) -> None:
+@in_bot()
+async def test_an_album_for_a_command_that_takes_one_image_is_refused(
+    running: Bot, line: str
+) -> None:
     """An image would be drawn from one of several, and no one knows which."""
-
-    async def scenario(running: Bot) -> None:
-        assert await ask(running, line, **of_album(1, 2)) is None
-        video = attachment(b"", "b.mp4", "video/mp4", part="2")
-        given = of_album(1, key="b") | {"files": (part(1), video)}
-        assert await ask(running, "/ask what differs?", **given) is None
-
-    first, second = [text for _, text in in_bot(scenario).private]
+    assert await ask(running, line, **of_album(1, 2)) is None
+    video = attachment(b"", "b.mp4", "video/mp4", part="2")
+    given = of_album(1, key="b") | {"files": (part(1), video)}
+    assert await ask(running, "/ask what differs?", **given) is None
+    first, second = (await settled(running)).answers
     assert first == f"You attached 2 images; {line.split(maxsplit=1)[0]} takes at most 1."
     assert "b.mp4" in second
 

@@ -9,7 +9,7 @@ from telegram import Update
 
 from bot.platforms.telegram.acts import ALBUM_MOST, ALBUM_QUIET_S
 from tests.fakes.telegram.polled_updates import PolledUpdates
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time, run
 
 
 def _update(number: int, album: str | None) -> Update:
@@ -62,7 +62,8 @@ def test_an_album_that_is_as_large_as_can_be_waits_for_nothing() -> None:
     ),
     lives=st.lists(st.floats(0.1, 6), max_size=4),
 )
-def test_no_part_is_lost_whenever_the_bot_dies(
+@in_virtual_time
+async def test_no_part_is_lost_whenever_the_bot_dies(
     gaps: list[tuple[float, str | None]], lives: list[float]
 ) -> None:
     """An image would be confirmed to Telegram, and be gone with the crash."""
@@ -71,12 +72,8 @@ def test_no_part_is_lost_whenever_the_bot_dies(
         at += gap
         arrivals.append((at, album))
     polled = server(arrivals)
-
-    async def scenario() -> None:
-        for seconds in lives:
-            await polled.live(seconds)
-        await polled.live(90.0)
-
-    run(scenario())
+    for seconds in lives:
+        await polled.live(seconds)
+    await polled.live(90.0)
     assert polled.durable == set(range(1, len(gaps) + 1))
     assert polled.confirmed == len(gaps)

@@ -191,30 +191,26 @@ async def test_a_machine_that_cannot_be_put_to_sleep_goes_on(
 
 
 @pytest.mark.parametrize("requests", [8, pytest.param(30, marks=pytest.mark.thorough)])
-def test_promises_of_a_machine_that_sleeps_are_kept(requests: int) -> None:
+@in_virtual_time
+async def test_promises_of_a_machine_that_sleeps_are_kept(requests: int) -> None:
     """The moments people are told would be worth nothing."""
-
-    async def scenario() -> list[float]:
-        installation, machines = machine(asleep=False, sleeps=True)
-        chance = Random(7)  # a fixed sequence
-        off: list[float] = []
-        async with installation.queue() as queue:
-            for _ in range(requests):
-                machines.takes_s = chance.uniform(35, 50)
-                await asyncio.sleep(chance.choice((30, 900, 1500, 4000)))
-                job = await submit(queue, installation)
-                await asyncio.sleep(1)
-                told = await standing(queue, job)
-                if told.ends is None:
-                    continue
-                done = await ended(queue, job)
-                assert done.finished_at is not None
-                promised_s = told.ends.at - job.queued_at
-                off.append(abs(done.finished_at - told.ends.at) / max(10.0, promised_s))
-        assert len(machines.asleep) > requests / 6
-        return off
-
-    off = run(scenario())
+    installation, machines = machine(asleep=False, sleeps=True)
+    chance = Random(7)  # a fixed sequence
+    off: list[float] = []
+    async with installation.queue() as queue:
+        for _ in range(requests):
+            machines.takes_s = chance.uniform(35, 50)
+            await asyncio.sleep(chance.choice((30, 900, 1500, 4000)))
+            job = await submit(queue, installation)
+            await asyncio.sleep(1)
+            told = await standing(queue, job)
+            if told.ends is None:
+                continue
+            done = await ended(queue, job)
+            assert done.finished_at is not None
+            promised_s = told.ends.at - job.queued_at
+            off.append(abs(done.finished_at - told.ends.at) / max(10.0, promised_s))
+    assert len(machines.asleep) > requests / 6
     assert len(off) >= requests * 2 / 3
     assert sum(share <= 0.25 for share in off) >= 0.8 * len(off), off
 
