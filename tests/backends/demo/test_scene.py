@@ -10,6 +10,7 @@ from backends.demo.painting import Painting
 from backends.demo.scene import MOST, Ground, Light, Scene, scene
 from backends.demo.shapes import COLOURS
 from backends.demo.things import BY_WORD, SIGN, THINGS
+from tests.samples import in_turn
 
 
 def shown(prompt: str, seed: int = 1) -> Scene:
@@ -57,7 +58,7 @@ def test_what_nobody_has_drawn_stands_on_a_sign() -> None:
     assert item.label == "quokka"
 
 
-@pytest.mark.parametrize("thing", THINGS, ids=lambda thing: min(thing.words))
+@in_turn("thing", THINGS, of=lambda thing: min(thing.words))
 def test_every_thing_can_be_drawn_in_each_of_its_colours(thing: object) -> None:
     """A prompt would fail for a colour that does not exist."""
     (known,) = [each for each in THINGS if each is thing]

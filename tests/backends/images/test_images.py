@@ -187,7 +187,13 @@ async def test_up_to_four_images_are_edited(kind: str) -> None:
     assert ("/v1/images/edits" in where) == (kind in {"vllm-omni", "generic"})
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        kind if kind in {"localai", "vllm-omni"} else pytest.param(kind, marks=pytest.mark.thorough)
+        for kind in KINDS
+    ],
+)
 async def test_four_photos_of_a_phone_fit_into_a_servers_limit(kind: str) -> None:
     """People would be told that their images are too large, or the bot would stand still."""
     files = (photo(2000, 1500, noise=True),) * 4

@@ -32,6 +32,7 @@ from queueing.core.specs import EMBEDDING_S, BackendSpec, ModelSpec
 from tests.backends.openai.asking import ALL, TOLD, connected, image, model
 from tests.fakes.llm.llm import FakeLlm, Fault, Model, serving
 from tests.fakes.llm.llm_embeddings import DIMENSIONS, MARKER, PACKS, vector_of
+from tests.samples import in_turn
 
 TAKES_TOKENS = ("llamacpp-router", "llamacpp", "llamaswap", "vllm", "generic")
 EMBEDS = Capability.EMBEDDING
@@ -97,7 +98,7 @@ async def test_base64_is_kept_as_it_came(kind: str) -> None:
         assert file.data == b"".join(sent)
 
 
-@pytest.mark.parametrize("at", range(24))
+@in_turn("at", range(24))
 def test_a_number_that_is_not_finite_is_found_wherever_it_is(at: int) -> None:
     """The base64 is not decoded; only some of its letters tell of such a number."""
     for bits, finite in ((0x7F800000, 0), (0xFFC00001, 0), (0x7F7FFFFF, 1), (0xBF800000, 1)):

@@ -68,7 +68,7 @@ def test_a_database_on_a_server_is_checked_by_its_address(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such pipes")
-@pytest.mark.parametrize("command", ["example", "check"])
+@pytest.mark.parametrize("command", ["example", pytest.param("check", marks=pytest.mark.thorough)])
 def test_a_reader_who_has_read_enough_is_no_failure(command: str, tmp_path: Path) -> None:
     """`usher check | head -1` would end in a traceback."""
     told = [sys.executable, "-m", "usher_bot", command]

@@ -14,6 +14,7 @@ from bot.people.api_keys import looks_like_key
 from bot.platforms.web.platform import Web
 from tests.bot.api.whole_api import CONFIG, Api, running
 from tests.bot.platforms.web.web_client import Tab, opened
+from tests.samples import in_turn
 
 CLOSED = CONFIG.replace("open: true", "open: false").replace(
     "chats: {}", "chats: {web: {port: 0}}\nadmins: [web:local]"
@@ -135,7 +136,7 @@ MISREAD = [
 ]
 
 
-@pytest.mark.parametrize("time", MISREAD)
+@in_turn("time", MISREAD)
 def test_a_time_that_cannot_be_read_is_no_name(time: str) -> None:
     """A key would last for good though its person asked for a day."""
     for words in (time, f"lap top {time}", time.upper()):

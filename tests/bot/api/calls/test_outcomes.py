@@ -7,6 +7,7 @@ from bot.texts.refusals import told
 from queueing.core import errors
 from queueing.core.errors import BackendError, Busy, Problem, ProblemKind, problem
 from queueing.core.jobs import JobState, make_job, stand_in
+from tests.samples import in_turn
 
 CALLERS = 400
 OF_SERVERS = {429, 502, 503, 504}
@@ -42,7 +43,7 @@ def error_of(ended: Problem) -> ApiError:
     return problem_of(make_job(**values | {"state": JobState.FAILED, "error": ended.code()}))
 
 
-@pytest.mark.parametrize("what", sorted(set(ProblemKind) - ADMINS))
+@in_turn("what", sorted(set(ProblemKind) - ADMINS))
 def test_every_problem_has_a_status_that_says_whose_it_is(what: ProblemKind) -> None:
     """A program would repeat its own mistake, or give up on a server that is only busy."""
     status = error_of(problem(what, **VALUES)).status
