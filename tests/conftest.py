@@ -56,6 +56,16 @@ LONG = (
     "bot/api/runs/test_two_gateways.py",
     "queueing/store/test_fence.py",
     "contracts/chat/test_chat_order.py",
+    "bot/cli/test_cli.py",
+    "security/test_hostile_servers.py",
+    "contracts/queue/test_whose_models_leave.py",
+    "contracts/queue/test_queue_service.py",
+    "wild/test_markdown.py",
+    "wild/test_streams.py",
+    "wild/test_crowds.py",
+    "security/test_stopping.py",
+    "security/test_secrets.py",
+    "bot/platforms/web/test_web_files.py",
 )
 TESTS = Path(__file__).parent
 # What `tasks.py check` leaves to `tasks.py check --thorough`, in addition to tests that are marked
