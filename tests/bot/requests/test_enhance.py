@@ -15,6 +15,7 @@ from queueing.core.requests import Capability, Output, TextToImage
 from queueing.core.specs import ModelSpec
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
+from tests.bot.requests.test_recordings import quiet
 from tests.fakes.servers.backend import Fate
 from tests.simulation.bot_installation import Bot, bot
 from tests.simulation.installation import NO_LIMITS, Installation, host, image_model, until
@@ -50,12 +51,6 @@ def installation(
 async def asked(running: Bot, text: str) -> None:
     await asyncio.sleep(0.5)  # the servers have been looked at
     await running.dispatcher.call(running.chat.call(text))
-
-
-async def quiet(running: Bot) -> None:
-    async with asyncio.timeout(3600):
-        while await running.queue.deliveries.unacknowledged():  # noqa: ASYNC110 - virtual time
-            await asyncio.sleep(0.2)
 
 
 def the_one_drawn(gpu: Installation) -> tuple[float, str]:

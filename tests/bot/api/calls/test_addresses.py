@@ -9,7 +9,7 @@ import pytest
 
 from bot.api.calls.fetcher import Fetcher
 from bot.people.people import People
-from tests.bot.api.calls.test_hostile_images import response
+from tests.bot.api.calls.test_hostile_images import edit, job, response
 from tests.bot.api.routes.test_image_edits import DRAWS, png
 from tests.bot.api.whole_api import Api, running
 from tests.fakes.images_example import HOST, FakeNames, ImagesExample, trusting
@@ -22,10 +22,6 @@ FETCHES = FETCHES_NOT + "  fetch: true\n"
 URL = f"https://{HOST}/a.png"
 
 
-def edit(url: str) -> tuple[str, dict[str, Any]]:
-    return "/images/edits", {"model": "flux", "prompt": "red", "images": [{"image_url": url}]}
-
-
 def chat(url: str) -> tuple[str, dict[str, Any]]:
     image = {"type": "image_url", "image_url": {"url": url}}
     content = [{"type": "text", "text": "What is this?"}, image]
@@ -33,10 +29,6 @@ def chat(url: str) -> tuple[str, dict[str, Any]]:
         "model": "llama",
         "messages": [{"role": "user", "content": content}],
     }
-
-
-def job(url: str) -> tuple[str, dict[str, Any]]:
-    return "/jobs", {"model": "flux", "prompt": "red", "images": [url]}
 
 
 def embedding(url: str) -> tuple[str, dict[str, Any]]:

@@ -9,7 +9,7 @@ import pytest
 from yarl import URL
 
 from bot.api.runs import answers
-from queueing.core.jobs import JobState
+from tests.bot.api.runs.test_repeats import until_running
 from tests.bot.api.whole_api import CONFIG, WAIT_S, Api, running
 
 CAT = {"model": "llama", "messages": [{"role": "user", "content": "What is a cat?"}]}
@@ -18,10 +18,6 @@ SLOW = CONFIG.replace("service_s: 0.1", "service_s: 60")
 
 def with_parts(*parts: Any) -> dict[str, Any]:
     return {"model": "llama", "messages": [{"role": "user", "content": list(parts)}]}
-
-
-async def until_running(api: Api) -> None:
-    await api.until(lambda jobs: any(job.state is JobState.PROCESSING for job in jobs))
 
 
 async def until_none_open(api: Api) -> None:

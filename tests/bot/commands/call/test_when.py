@@ -7,15 +7,11 @@ import pytest
 
 from bot.core.live_settings import LiveSettings, LongestWaits
 from queueing.core.jobs import LATER, JobState
+from tests.bot.commands.test_gpu_time import told
 from tests.bot.results import ask, bot_with, in_bot
 from tests.fakes.clock import START
 from tests.simulation.bot_installation import ADMIN, Bot, settled
 from tests.simulation.loop import in_virtual_time
-
-
-async def told(running: Bot, text: str, user: str = "fake:1") -> None:
-    await running.dispatcher.call(running.chat.call(text, user=user))
-    await asyncio.sleep(2)
 
 
 def clock(at: float) -> str:
