@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from backends.common.http_replies import ErrorInAnswer, HttpFailed, HttpRefused
+from backends.common.http_replies import BadStatus, ErrorInAnswer, HttpFailed
 from queueing.core.errors import (
     BackendError,
     BadModel,
@@ -183,7 +183,7 @@ def _final(status: int, said: "_ErrorText") -> ProblemKind | None:
     return ProblemKind.NO_CREDIT if unpaid else None
 
 
-def judged_answer(rules: Sequence[ErrorRule], error: HttpRefused | HttpFailed) -> BackendError:
+def judged_answer(rules: Sequence[ErrorRule], error: BadStatus) -> BackendError:
     """Return the error that a response with a bad status reports."""
     return judged(rules, error.status, error.body, after_s=error.after_s)
 
@@ -193,7 +193,7 @@ def answers_judged(rules: Sequence[ErrorRule]) -> Iterator[None]:
     """Convert HTTP errors raised inside the block, using `rules`."""
     try:
         yield
-    except (HttpRefused, HttpFailed) as error:
+    except BadStatus as error:
         raise judged_answer(rules, error) from error
     except ErrorInAnswer as error:
         raise judged(rules, OK, error.body) from error

@@ -21,7 +21,13 @@ from pydantic_core import from_json
 from yarl import URL
 
 from queueing.core.bounded_json import TooManyValues, require_few_values
-from queueing.core.errors import Rejected, Unavailable, UnknownFailure, UnreadableAnswer
+from queueing.core.errors import (
+    BackendError,
+    Rejected,
+    Unavailable,
+    UnknownFailure,
+    UnreadableAnswer,
+)
 
 JSON_LIMIT = 64 * 1024 * 1024  # of a response that may contain images
 WORDS_LIMIT = 8 * 1024 * 1024  # of a response that contains only text about a server
@@ -35,8 +41,8 @@ ERROR_LIMIT = 64 * 1024  # of an error's body
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
-class HttpRefused(Rejected):
-    """The server responded with a 4xx status; `body` is its text, at most `ERROR_LIMIT` bytes.
+class BadStatus(BackendError):
+    """The server responded with a bad status; `body` is its text, at most `ERROR_LIMIT` bytes.
 
     The text may contain the server's file lists and paths, so it is only for the log. `after_s` is
     the server's Retry-After in seconds, if it sent one.
@@ -49,18 +55,15 @@ class HttpRefused(Rejected):
         self.after_s = after_s
 
 
-class HttpFailed(Unavailable):
+class HttpRefused(BadStatus, Rejected):
+    """The server responded with a 4xx status."""
+
+
+class HttpFailed(BadStatus, Unavailable):
     """The server responded with another bad status: 3xx, 408, 429 or 5xx.
 
-    The fields are those of `HttpRefused`. Control calls treat the server as unavailable. For jobs,
-    the rules of its kind decide.
+    Control calls treat the server as unavailable. For jobs, the rules of its kind decide.
     """
-
-    def __init__(self, cause: str, *, status: int, body: str, after_s: float | None = None) -> None:
-        super().__init__(cause)
-        self.status = status
-        self.body = body
-        self.after_s = after_s
 
 
 class ErrorInAnswer(UnknownFailure):
@@ -100,7 +103,7 @@ def require_values(data: bytes | str) -> None:
         raise UnreadableAnswer(f"the server answered {error}") from None
 
 
-async def status_error(call: str, response: aiohttp.ClientResponse) -> HttpRefused | HttpFailed:
+async def status_error(call: str, response: aiohttp.ClientResponse) -> BadStatus:
     """Return the error for a bad status. `call` names the request without address and secrets."""
     status = response.status
     body = (await read_body(response, ERROR_LIMIT, cut=True)).decode(errors="replace")

@@ -7,7 +7,7 @@ the change is complete.
 from typing import ClassVar
 
 from backends.common.http import Http
-from backends.common.http_replies import HttpFailed, HttpRefused
+from backends.common.http_replies import BadStatus, HttpRefused
 from backends.common.model_server import LoadWish, ServedModel
 from backends.common.server_replies import ServerReply, ask, read
 from queueing.core.errors import BadModel
@@ -72,7 +72,7 @@ class LocalAiCalls:
         """Unload the model."""
         try:
             await http.post_json("/backend/shutdown", {"model": served.id}, timeout_s=60.0)
-        except (HttpRefused, HttpFailed) as error:
+        except BadStatus as error:
             if error.status not in GONE or "not" not in error.body:
                 raise
 

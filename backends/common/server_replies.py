@@ -13,9 +13,8 @@ from backends.common.http import Http
 from backends.common.http_replies import (
     ERROR_LIMIT,
     WORDS_LIMIT,
+    BadStatus,
     ErrorInAnswer,
-    HttpFailed,
-    HttpRefused,
     require_values,
 )
 from queueing.core.bounded_json import BoundedRecord, parsed
@@ -54,7 +53,7 @@ async def ask(http: Http, path: str, record: type[Answer]) -> Answer | None:
     """
     try:
         text, _ = await http.get_bytes(path, limit=WORDS_LIMIT)
-    except (HttpRefused, HttpFailed) as error:
+    except BadStatus as error:
         _require_token(error.status, error.body)
         if error.status in BUSY:
             raise
@@ -74,7 +73,7 @@ async def require_key(http: Http, path: str) -> None:
     answer: JsonValue = None
     try:
         answer = await http.post_json(path, {"messages": 0}, timeout_s=KEY_S, limit=WORDS_LIMIT)
-    except (HttpRefused, HttpFailed) as error:
+    except BadStatus as error:
         _require_token(error.status, error.body)
     except (Unavailable, UnreadableAnswer):
         return

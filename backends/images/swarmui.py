@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, ClassVar
 
 from backends.common.http import Http
-from backends.common.http_replies import HttpFailed, HttpRefused, parse_json
+from backends.common.http_replies import BadStatus, parse_json
 from backends.common.model_server import LoadWish
 from backends.images.flavour import MIRRORED, ImageFlavour, ListedPainter
 from backends.images.image_request import ImageRequest
@@ -155,5 +155,5 @@ class SwarmUi(ImageFlavour):
 
 async def _require_answer(http: Http) -> None:
     """Return if the server responds at all. Raises `Unavailable`."""
-    with suppress(HttpRefused, HttpFailed):
+    with suppress(BadStatus):
         await http.get_bytes("/", limit=1024 * 1024)

@@ -10,7 +10,7 @@ from pydantic import Field, JsonValue, ValidationError
 
 from backends.common.file_types import is_image, mime_of
 from backends.common.http import Http
-from backends.common.http_replies import HttpFailed, HttpRefused
+from backends.common.http_replies import BadStatus
 from backends.common.server_replies import ServerReply, read
 from backends.images.image_request import ImageRequest
 from backends.images.replies import classified, classify
@@ -140,7 +140,7 @@ async def _posted(
 ) -> JsonValue:
     try:
         return checked(await http.post_json(f"/API/{call}", dict(body), timeout_s=limit_s))
-    except (HttpRefused, HttpFailed) as error:
+    except BadStatus as error:
         if "invalid_session_id" in error.body:
             raise SessionForgotten(str(error)) from error
         raise

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from backends.common.error_rules import REFUSED
 from backends.common.http import Http
-from backends.common.http_replies import HttpFailed, HttpRefused
+from backends.common.http_replies import BadStatus
 from backends.media.sounds import SoundError, SoundFault, as_wav
 from backends.openai.audio.recordings import is_plain, plain_samples, plain_wav
 from backends.openai.chat.completion import silence_s
@@ -295,18 +295,18 @@ async def _transcript(
     if timed:
         try:
             return await _request(http, form, recording, "verbose_json")
-        except (HttpRefused, HttpFailed) as error:
+        except BadStatus as error:
             fault = _fault(error)
             told = isinstance(fault, OutOfMemory) or fault.problem not in (None, REFUSED)
             if told or error.status not in REFUSES_FORM:
                 raise fault from error
     try:
         return await _request(http, form, recording, "json")
-    except (HttpRefused, HttpFailed) as error:
+    except BadStatus as error:
         raise _fault(error) from error
 
 
-def _fault(error: HttpRefused | HttpFailed) -> BackendError:
+def _fault(error: BadStatus) -> BackendError:
     """Return the error of a response. Some servers report a bad image, or "Invalid request"."""
     fault = classify_answer(error)
     if fault.problem == NO_IMAGES or error.body.strip() == UNTOLD:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from backends.common.http import Http
-from backends.common.http_replies import HttpFailed, HttpRefused
+from backends.common.http_replies import BadStatus
 from backends.common.json_template import PROBE, JsonTemplate
 from backends.common.model_server import NO_MODEL, ModelList, plain
 from backends.openai.chat.answer_events import EVENT_LIMIT
@@ -335,7 +335,7 @@ async def _why_silent(http: Http, question: CompletionCall) -> BackendError:
             answer = await http.post_json(
                 question.path, whole, timeout_s=DIAGNOSIS_S, limit=EVENT_LIMIT
             )
-        except (HttpRefused, HttpFailed) as error:
+        except BadStatus as error:
             return classify_answer(error)
         except (Unavailable, UnreadableAnswer) as error:
             lost = error

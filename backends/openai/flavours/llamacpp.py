@@ -7,7 +7,7 @@ from urllib.parse import quote
 from pydantic import JsonValue
 
 from backends.common.http import Http
-from backends.common.http_replies import HttpFailed, HttpRefused
+from backends.common.http_replies import BadStatus
 from backends.common.model_server import LoadWish
 from backends.common.server_replies import BUSY, ServerReply, ask, read
 from backends.openai.flavours.flavour import (
@@ -216,7 +216,7 @@ async def _embeds(http: Http) -> bool:
     """Return whether a llama.cpp server was started for embeddings, so that it cannot chat."""
     try:
         await http.post_json(Flavour.embedding.path, {"input": "a"})
-    except (HttpRefused, HttpFailed) as error:
+    except BadStatus as error:
         if error.status in BUSY:
             raise
         return False
