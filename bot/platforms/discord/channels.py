@@ -36,21 +36,39 @@ def is_astray(message: discord.Message) -> bool:
     return isinstance(message.channel, discord.PartialMessageable)
 
 
-def lacking(interaction: "discord.Interaction[Any]") -> tuple[str, ...]:
+def lacking_of_call(interaction: "discord.Interaction[Any]") -> tuple[str, ...]:
     """Return the names of the permissions that the bot misses to show a result in this channel.
 
     An interaction can be answered without them, but later edits and further parts need them.
     """
     if interaction.guild_id is None:
         return ()
-    threaded = isinstance(interaction.channel, discord.Thread)
+    return _lacking(interaction.channel, interaction.app_permissions)
+
+
+def lacking_at(message: discord.Message) -> tuple[str, ...]:
+    """Return the permissions that the bot misses to answer a message, as far as it knows its own.
+
+    Discord reports messages of channels that the bot may read but not write in.
+    """
+    me = message.guild.me if message.guild is not None else None
+    channel = message.channel
+    if me is None or not isinstance(channel, discord.abc.GuildChannel | discord.Thread):
+        return ()
+    try:
+        return _lacking(channel, channel.permissions_for(me))
+    except discord.ClientException:  # a thread whose channel is unknown
+        return ()
+
+
+def _lacking(channel: object, has: discord.Permissions) -> tuple[str, ...]:
+    threaded = isinstance(channel, discord.Thread)
     needs = {
         "View Channel": "view_channel",
         "Send Messages in Threads" if threaded else "Send Messages": (
             "send_messages_in_threads" if threaded else "send_messages"
         ),
     }
-    has = interaction.app_permissions
     return tuple(name for name, right in needs.items() if not getattr(has, right))
 
 

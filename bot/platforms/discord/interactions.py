@@ -21,7 +21,7 @@ from bot.core.errors import ChatError, ChatUnavailable, ContentRefused
 from bot.core.platform import Attachment, CommandHandler, Invocation, MessageRef
 from bot.platforms.discord.attachments import Downloads, attachment_of, of_reply
 from bot.platforms.discord.away import AwayCalls
-from bot.platforms.discord.channels import chat_of, lacking, rights_of_call, within
+from bot.platforms.discord.channels import chat_of, lacking_of_call, rights_of_call, within
 from bot.platforms.discord.commands import FURTHER
 from bot.platforms.discord.errors import (
     ALREADY_ACKNOWLEDGED,
@@ -172,7 +172,7 @@ class InteractionReply:
             show_form=None if self._form else self.show_form,
             form=self._form,
             comes_again=False,
-            lacks=() if self._far else lacking(interaction),
+            lacks=() if self._far else lacking_of_call(interaction),
             in_time=self.in_time,
             aside=self._aside if self._group else None,
         )

@@ -24,7 +24,7 @@ from bot.platforms.discord.attachments import (
     unseen,
     withheld,
 )
-from bot.platforms.discord.channels import chat_of, rights_of_author, within
+from bot.platforms.discord.channels import chat_of, lacking_at, rights_of_author, within
 from bot.platforms.discord.forwards import said_in
 from bot.platforms.discord.layouts import media_in
 from bot.platforms.discord.names import PeopleSeen, names_here, people_of
@@ -83,6 +83,7 @@ class DiscordMessageCall:
             quoted_by=replied.author.display_name if replied is not None and not ours else "",
             forwarded=tuple(self._forwarded()),
             to_words=self._is_only_a_reply(),
+            lacks=lacking_at(message),
             aside=self._aside,
         )
 

@@ -11,6 +11,7 @@ from tests.fakes.discord.discord_state import (
     BOT_ROLE_ID,
     EPHEMERAL,
     GUILD_ID,
+    INVITED,
     Channel,
     FakeFile,
     FakeInteraction,
@@ -222,7 +223,9 @@ def channel(body: Channel) -> Json:
         sorting = {"default_sort_order": None, "default_forum_layout": 0}
         named = named | tags | sorting
     if not body.thread:
-        return named | {"position": 0, "permission_overwrites": [], "nsfw": False, "topic": None}
+        denied = {"allow": "0", "deny": str(INVITED & ~body.permissions)}
+        own = [{"id": str(BOT_ROLE_ID), "type": 0} | denied]
+        return named | {"position": 0, "permission_overwrites": own, "nsfw": False, "topic": None}
     return named | {
         "owner_id": "1",
         "thread_metadata": {
@@ -255,10 +258,23 @@ def role(role_id: int, permissions: int = 0) -> Json:
     }
 
 
+def own_member() -> Json:
+    """Return the bot as a member of the server. Discord names it even to bots that see no members."""
+    return {
+        "user": me(),
+        "nick": None,
+        "roles": [str(BOT_ROLE_ID)],
+        "joined_at": "2024-01-01T00:00:00+00:00",
+        "deaf": False,
+        "mute": False,
+        "flags": 0,
+    }
+
+
 def bot_role() -> Json:
     """Return the role that Discord makes for the bot, of the bot's own name."""
     tags = {"bot_id": str(APPLICATION_ID)}
-    return role(BOT_ROLE_ID) | {"name": "Usher", "managed": True, "tags": tags}
+    return role(BOT_ROLE_ID, INVITED) | {"name": "Usher", "managed": True, "tags": tags}
 
 
 def guild(channels: list[Json], threads: list[Json], roles: list[Json], tier: int = 0) -> Json:
@@ -270,7 +286,7 @@ def guild(channels: list[Json], threads: list[Json], roles: list[Json], tier: in
         "roles": [role(GUILD_ID), bot_role(), *roles],
         "channels": channels,
         "threads": threads,
-        "members": [],
+        "members": [own_member()],
         "member_count": 3,
         "emojis": [],
         "stickers": [],

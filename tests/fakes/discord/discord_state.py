@@ -13,6 +13,7 @@ from tests.fakes.clock import kept_waiting_s
 EPOCH_MS = 1_420_070_400_000  # the first millisecond of Discord's ids
 GUILD_ID = 1000
 APPLICATION_ID = 2000
+INVITED = 274878008320  # the bot's permissions by the invitation in docs/discord.md
 BOT_ROLE_ID = 5000  # the role that Discord makes for the bot in a server
 EPHEMERAL = 64
 HOUR_S = 3600.0
@@ -101,7 +102,7 @@ class Channel:
     told: bool = True  # the gateway tells of it when the bot connects
     guild: int = GUILD_ID
     archived: bool = False
-    permissions: int = 274878008320  # of the bot: those of the invitation in docs/discord.md
+    permissions: int = INVITED  # of the bot
     refusal: tuple[int, int] | None = None  # status and code of every answer, once set
     all_messages: list[FakeMessage] = field(default_factory=list)
     by_nonce: dict[str, FakeMessage] = field(default_factory=dict)  # deleted ones as well

@@ -16,7 +16,7 @@ from tests.bot.platforms.discord.discord_bot import RecordingHandler, running
 from tests.bot.whole_bot import DRAWS_AND_WRITES, on_discord
 from tests.contracts.chat.chat_harness import image
 from tests.fakes.discord.discord import FakeDiscord
-from tests.fakes.discord.discord_state import FakeMessage
+from tests.fakes.discord.discord_state import APPLICATION_ID, FakeMessage
 
 CONFIG = f"""
 {DRAWS_AND_WRITES}
@@ -245,6 +245,25 @@ async def test_work_is_refused_where_its_result_could_not_be_shown(
         assert await parts.queue.jobs.open_jobs() == []
         told = await person.slash("queue", in_channel=channel)
         await fake.wait_for(lambda: told.answer)
+
+
+@pytest.mark.parametrize("thread", [False, True])
+async def test_a_mention_where_the_bot_may_not_write_makes_no_work(
+    tmp_path: Path, *, thread: bool
+) -> None:
+    """Nobody would see its answer before the right comes back."""
+    async with FakeDiscord() as fake:
+        parent = fake.add_channel(300)
+        parent.permissions = 1 << 10
+        channel = fake.add_channel(301, thread=True, parent=300) if thread else parent
+        channel.refusal = (403, 50013)
+        async with usher(fake, tmp_path) as parts:
+            words = f"<@{APPLICATION_ID}> why?"
+            await fake.person(7).says(words, in_channel=channel)
+            heard = await fake.person(7).says(words)
+            there = fake.channel()
+            await fake.wait_for(lambda: any(each.reply_to == heard.id for each in there.messages))
+            assert await parts.queue.jobs.get(2) is None
 
 
 async def test_work_is_accepted_in_direct_messages_whatever_rights_are_reported(
