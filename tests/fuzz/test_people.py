@@ -12,7 +12,7 @@ from bot.commands.call.parser import check, clean, parse, usage
 from bot.commands.registry import COMMANDS
 from bot.core.command import Command, ParamKind
 from bot.core.refusals import Declined
-from bot.platforms.discord import views as discord_views
+from bot.platforms.discord.components import views as discord_views
 from bot.platforms.telegram import renderer as telegram_render
 from bot.platforms.telegram.commands import typed
 from bot.platforms.web.chat.renderer import split_command

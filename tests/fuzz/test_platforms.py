@@ -16,7 +16,7 @@ from yarl import URL
 from bot.core.arrivals import Arrival, Arrivals
 from bot.core.content import Content
 from bot.core.platform import MessageRef
-from bot.platforms.discord import forms as discord_forms
+from bot.platforms.discord.components import forms as discord_forms
 from bot.platforms.telegram.calls import CallReader
 from bot.platforms.telegram.updates import Updates, UpdatesRequest
 from queueing.core.concurrency import TaskGroup

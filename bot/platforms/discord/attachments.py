@@ -12,9 +12,9 @@ import discord
 from bot.core.attachments import AttachmentKind, kind_of
 from bot.core.errors import ChatError, ChatUnavailable, TooLarge
 from bot.core.platform import Attachment
+from bot.platforms.discord.components.layouts import media_in
 from bot.platforms.discord.errors import chat_errors
 from bot.platforms.discord.forwards import said_in
-from bot.platforms.discord.layouts import media_in
 
 DOWNLOAD_TIMEOUT_S = 60.0
 

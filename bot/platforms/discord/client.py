@@ -27,14 +27,14 @@ from bot.platforms.discord.commands import (
     missing_commands,
     options_form,
 )
+from bot.platforms.discord.components.forms import filled_in
+from bot.platforms.discord.components.views import pressed
 from bot.platforms.discord.errors import chat_errors, refuse_to_wait
-from bot.platforms.discord.forms import filled_in
 from bot.platforms.discord.forwards import Forwards, WaitingForward
 from bot.platforms.discord.interactions import InteractionReply
 from bot.platforms.discord.messages import DiscordMessageCall
 from bot.platforms.discord.names import PeopleSeen, channels_seen, commands_by_id, people_of
 from bot.platforms.discord.rush import Rush
-from bot.platforms.discord.views import pressed
 from queueing.core.concurrency import TaskGroup
 
 GOODBYE_S = 2.0  # a longer goodbye would delay the process that takes over the lease

@@ -18,7 +18,7 @@ from bot.core.asker import Asker
 from bot.core.command import Command, Param, ParamKind
 from bot.core.platform import CommandHandler
 from bot.platforms.discord.channels import asker_of
-from bot.platforms.discord.forms import FORM_LABEL_MOST, FORM_VALUE_MOST
+from bot.platforms.discord.components.forms import FORM_LABEL_MOST, FORM_VALUE_MOST
 
 WHOLE_MOST = 2**53 - 1  # Discord's integers are JavaScript numbers
 TEXT_OPTION_MOST = 6000

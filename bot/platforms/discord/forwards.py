@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import discord
 
-from bot.platforms.discord.layouts import words_in
+from bot.platforms.discord.components.layouts import words_in
 from queueing.core.concurrency import timeout
 
 COMMENT_WITHIN_S = 1.0

@@ -23,12 +23,12 @@ from bot.platforms.discord.attachments import Downloads, attachment_of, of_reply
 from bot.platforms.discord.away import AwayCalls
 from bot.platforms.discord.channels import chat_of, lacking_of_call, rights_of_call, within
 from bot.platforms.discord.commands import FURTHER
+from bot.platforms.discord.components.forms import modal_of
 from bot.platforms.discord.errors import (
     ALREADY_ACKNOWLEDGED,
     EXPIRED_INTERACTION,
     chat_errors,
 )
-from bot.platforms.discord.forms import modal_of
 from bot.platforms.discord.forwards import said_in
 from bot.platforms.discord.names import (
     PeopleSeen,

@@ -25,8 +25,8 @@ from bot.platforms.discord.attachments import (
     withheld,
 )
 from bot.platforms.discord.channels import chat_of, lacking_at, rights_of_author, within
+from bot.platforms.discord.components.layouts import media_in
 from bot.platforms.discord.forwards import said_in
-from bot.platforms.discord.layouts import media_in
 from bot.platforms.discord.names import PeopleSeen, names_here, people_of
 from bot.platforms.discord.text.mentions import Named, nobody, readable
 from bot.texts.catalogue import language_of, say

@@ -12,9 +12,9 @@ import discord
 
 from bot.core.content import Content
 from bot.core.platform import MessageRef
+from bot.platforms.discord.components.layouts import media_in
 from bot.platforms.discord.errors import EXPIRED_INTERACTION, NO_HISTORY_TO_REPLY
 from bot.platforms.discord.forwards import said_in
-from bot.platforms.discord.layouts import media_in
 from bot.platforms.discord.renderer import outgoing
 
 NONCE_MOST = 25  # characters; Discord refuses longer ones

@@ -27,8 +27,8 @@ from bot.core.content import (
 )
 from bot.markdown.elements import Element, Kind
 from bot.markdown.pages import first_page
+from bot.platforms.discord.components.views import is_gallery, layout_of, view_of
 from bot.platforms.discord.text.markdown import written
-from bot.platforms.discord.views import is_gallery, layout_of, view_of
 from bot.texts.catalogue import bar_text, dated
 from queueing.core.requests import File
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from bot.core.content import Button, Content
+from bot.platforms.discord.components.views import COMPONENTS_MOST
 from bot.platforms.discord.renderer import outgoing
-from bot.platforms.discord.views import COMPONENTS_MOST
 from queueing.core.requests import File, TextToImage
 from tests.bot.platforms.discord.test_discord_away import elsewhere
 from tests.bot.whole_bot import DRAWS_AND_WRITES, on_discord

@@ -16,6 +16,7 @@ from bot.core.content import (
     Strong,
     utf16_length,
 )
+from bot.platforms.discord.components.views import pressed, view_of
 from bot.platforms.discord.renderer import (
     TEXT_MOST,
     fit,
@@ -23,7 +24,6 @@ from bot.platforms.discord.renderer import (
     outgoing,
     text_of,
 )
-from bot.platforms.discord.views import pressed, view_of
 from queueing.core.requests import File
 
 # Signs that mean something to Discord, so that random texts are full of them.

@@ -1,0 +1,1 @@
+"""The components of Discord's messages: buttons, galleries and forms, sent and received."""
