@@ -63,8 +63,12 @@ _FLAGS = frozenset({ParamKind.FLAG, ParamKind.MASK})
 
 
 def clean(text: str) -> str:
-    """Return text without control characters, with plain line breaks, trimmed."""
-    return _UNWANTED.sub("", text.replace("\r\n", "\n").replace("\r", "\n")).strip()
+    """Return text without control characters, with plain line breaks, trimmed.
+
+    Nothing is left of a text in which nothing can be seen.
+    """
+    kept = _UNWANTED.sub("", text.replace("\r\n", "\n").replace("\r", "\n")).strip()
+    return kept if any(each.isprintable() and not each.isspace() for each in kept) else ""
 
 
 def parse(command: Command, text: str, is_model: Callable[[str], bool], quoted: str = "") -> Args:

@@ -194,7 +194,7 @@ async def test_settings_hold_and_can_be_taken_back(running: Bot) -> None:
     assert "Bildmodell: flux" in german
     assert "abgebrochen" in cancelled
     assert "image model: flux (default)" in english
-    assert "language: en (from your app)" in english
+    assert "language: en (from your app or browser)" in english
     assert refused == "flux can't write text."
 
 

@@ -98,6 +98,7 @@ def test_controls_and_overrides_are_removed_and_languages_kept() -> None:
     assert clean("a\x00b\u202ec\u2066d\r\ne\x1b[1m") == "abcd\ne[1m"
     assert clean("שלום\u200f 👩\u200d🚀 क्\u200dष") == "שלום\u200f 👩\u200d🚀 क्\u200dष"
     assert clean("half \ud800 a pair").encode() == b"half  a pair"
+    assert clean("\u200b \u2060\ufeff") == ""
 
 
 def test_sizes_and_shapes() -> None:
