@@ -212,8 +212,11 @@ def as_before() -> Iterator[None]:
 
 @pytest.fixture
 def helper_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Carry out what the helper for files does without its process: test_media_helper.py has it."""
-    for module in ("documents", "images", "videos", "sounds"):
+    """Carry out what the helper for files does without its process: test_media_helper.py has it.
+
+    Documents keep theirs: a PDF is read otherwise after much else was done in the same process.
+    """
+    for module in ("images", "videos", "sounds"):
         monkeypatch.setattr(f"backends.media.{module}.ask", here)
 
 

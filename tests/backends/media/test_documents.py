@@ -26,8 +26,6 @@ from tests.backends.media.papers import (
     zipped,
 )
 
-pytestmark = pytest.mark.usefixtures("helper_here")
-
 LONG = "The house was built in 1904 and painted twice since then."
 
 
