@@ -36,8 +36,8 @@ VIEW = 1 << 10
 def channel_of(client: discord.Client, *, direct: bool) -> Any:
     """Return a channel of a server that the client knows, or a person's direct messages."""
     state = client._connection
+    state.user = me = discord.ClientUser(state=state, data=shapes.me())  # type: ignore[arg-type]
     if direct:
-        me = discord.ClientUser(state=state, data=shapes.me())  # type: ignore[arg-type]
         data: Any = shapes.channel(Channel(id=DIRECT, owner=7))
         return discord.DMChannel(me=me, state=state, data=data)
     named = {TALK: "talk", RULES: "rules", HIDDEN: "plans"}
