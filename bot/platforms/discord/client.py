@@ -29,7 +29,7 @@ from bot.platforms.discord.commands import (
 )
 from bot.platforms.discord.components.forms import filled_in
 from bot.platforms.discord.components.views import pressed
-from bot.platforms.discord.errors import chat_errors, refuse_to_wait
+from bot.platforms.discord.errors import chat_errors, pass_over_unreadable, refuse_to_wait
 from bot.platforms.discord.forwards import Forwards, WaitingForward
 from bot.platforms.discord.interactions import InteractionReply
 from bot.platforms.discord.messages import DiscordMessageCall
@@ -123,6 +123,7 @@ class Client(discord.AutoShardedClient):
             http_trace=refuse_to_wait(lease),
             proxy=proxy,
         )
+        pass_over_unreadable(self._connection.parsers)
         self._starts = starts
         self._aways = aways
         self._anywhere = anywhere

@@ -1,11 +1,15 @@
 """Translates errors of discord.py and aiohttp to the bot's few `ChatError`s.
 
-Also keeps discord.py from sleeping through a rate limit and then sending an outdated text.
+Also keeps discord.py from sleeping through a rate limit and then sending an outdated text, and from
+closing its connection over one event.
 """
 
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from types import SimpleNamespace
+from typing import Any
 
 import aiohttp
 import discord
@@ -20,6 +24,8 @@ from bot.core.errors import (
     TooLarge,
 )
 from bot.core.platform import ChatLease
+
+_log = logging.getLogger(__name__)
 
 # Discord's error codes: https://discord.com/developers/docs/topics/opcodes-and-status-codes
 ALREADY_ACKNOWLEDGED = 40060
@@ -166,3 +172,21 @@ async def _limit(response: aiohttp.ClientResponse) -> discord.RateLimited:
     if code == OLD_MESSAGE_EDITS:
         return _OldMessage(max(pause_s, OLD_MESSAGE_PAUSE_S))
     return discord.RateLimited(pause_s)
+
+
+def pass_over_unreadable(readers: dict[str, Callable[[Any], None]]) -> None:
+    """Let discord.py's readers of events log and ignore what they cannot read.
+
+    Otherwise one such event closes the connection, and all calls that wait for an answer are lost.
+    Without READY there is no connection, so its errors remain.
+    """
+    for event, read in [*readers.items()]:
+        if event != "READY":
+            readers[event] = partial(_read, event, read)
+
+
+def _read(event: str, read: Callable[[Any], None], data: Any) -> None:
+    try:
+        read(data)
+    except Exception:  # noqa: BLE001  # whatever the library raises
+        _log.exception("ignored an event that discord.py cannot read: %s", event)

@@ -377,7 +377,7 @@ async def test_an_outage_at_the_start_is_tried_again(monkeypatch: pytest.MonkeyP
         assert len(fake.gateway.identified) == 1
 
 
-async def test_an_event_nobody_understands_does_not_end_the_platform(
+async def test_a_beginning_nobody_understands_does_not_end_the_platform(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """One odd event from Discord would take the bot away until a person restarts it."""
@@ -385,7 +385,7 @@ async def test_an_event_nobody_understands_does_not_end_the_platform(
     monkeypatch.setattr(starts_module, "EVERY_S", 0.0)
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler):
-        await fake.gateway.deliver("INTERACTION_CREATE", {"id": "1"})
+        await fake.gateway.deliver("READY", {})
         await fake.wait_for(lambda: len(fake.gateway.identified) == 2)
         await fake.person(7).slash("queue")
         call = await handler.called()
@@ -465,6 +465,19 @@ async def test_too_few_connections_that_stay_too_few_are_told_once(
         with pytest.raises(ChatRefused, match="too many servers for one connection"):
             await asyncio.wait_for(Discord(fake.token).run(RecordingHandler()), 60)
         assert len(fake.gateway.identified) == 3
+
+
+async def test_an_event_that_the_library_cannot_read_closes_no_connection(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Calls that wait for their answers would be lost with the connection."""
+    handler = RecordingHandler()
+    async with FakeDiscord() as fake, running(fake, handler):
+        await fake.gateway.deliver("INTERACTION_CREATE", {"id": "1"})
+        await fake.person(7).slash("queue")
+        assert (await handler.called()).command == "queue"
+        assert len(fake.gateway.identified) + fake.gateway.resumed == 1
+        assert "cannot read: INTERACTION_CREATE" in caplog.text
 
 
 # ---------------------------------------------------------------- first answers that are refused
