@@ -21,7 +21,7 @@ from backends.comfyui.workflow.graph.nodes import Asked, Graph
 from backends.comfyui.workflow.template import Template
 from backends.common.http_replies import HttpRefused
 from backends.common.websocket import listener, opens
-from queueing.core.concurrency import timeout, undisturbed
+from queueing.core.concurrency import came, timeout, undisturbed
 from queueing.core.errors import BackendError, ResultGone, Unavailable, UnreadableAnswer
 from queueing.core.ports import Report
 
@@ -91,9 +91,7 @@ class Attempts:
 
     async def give_way(self) -> None:
         """Wait while a prompt is being sent, because the server is idle until it arrives."""
-        with suppress(TimeoutError):
-            async with timeout(GIVE_WAY_S):
-                await self._none_being_sent.wait()
+        await came(self._none_being_sent, GIVE_WAY_S)
 
     async def hears(self) -> bool:
         """Return whether the server's websocket can be opened; tried once."""

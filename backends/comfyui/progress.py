@@ -21,7 +21,7 @@ from backends.comfyui.workflow.graph.analysis import planned_steps
 from backends.comfyui.workflow.graph.nodes import Graph, upstream_of
 from backends.common.websocket import MESSAGE_LIMIT
 from queueing.core.bounded_json import BoundedRecord, require_few_values
-from queueing.core.concurrency import timeout
+from queueing.core.concurrency import came
 from queueing.core.ports import Report
 from queueing.core.requests import File, Progress
 
@@ -242,18 +242,14 @@ class Watch:
 
     async def settled(self) -> None:
         """Wait until connected, for at most `CONNECT_S`; messages sent before are missed."""
-        with suppress(TimeoutError):
-            async with timeout(CONNECT_S):
-                await self._settled.wait()
+        await came(self._settled, CONNECT_S)
 
     async def wait(self, live_s: float, lost_s: float) -> None:
         """Wait until the server should be polled: after a hint or a time.
 
         `live_s` is the longest wait while the socket is open, and `lost_s` while it is closed.
         """
-        with suppress(TimeoutError):
-            async with timeout(live_s if self._connected else lost_s):
-                await self._wake.wait()
+        await came(self._wake, live_s if self._connected else lost_s)
         self._wake.clear()
 
     async def _listen(self, session: aiohttp.ClientSession) -> None:

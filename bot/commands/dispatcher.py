@@ -195,8 +195,8 @@ class Dispatcher:
     async def _aside(self, rule: Rule, invocation: Invocation, language: str) -> Invocation:
         """Return a call of which only its caller reads the answer, where a rule wants that.
 
-        Raises `Declined` if there is no such place. What is not about jobs is answered where it
-        was asked.
+        Raises `Declined` if there is no such place. Commands that are not about jobs are answered
+        in the group.
         """
         command, album = self._by_name.get(invocation.command), invocation.album
         if not (rule.private and invocation.group) or invocation.aside is None:

@@ -44,7 +44,7 @@ export class Attachments {
     return broken?.failed ?? (this.files.some((file) => !file.upload) ? say("wait_for_upload") : null);
   }
 
-  /** Return the files' uploads and the addresses of their images, and begin anew without files. */
+  /** Return the files' uploads and the addresses of their images, and start again without files. */
   take() {
     const taken = { uploads: this.files.map((file) => file.upload), images: this.files.map((file) => file.url).filter(Boolean) };
     this.files = [];
