@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import discord
 
 from bot.platforms.discord.components.layouts import words_in
-from queueing.core.concurrency import timeout
+from queueing.core.concurrency import came
 
 COMMENT_WITHIN_S = 1.0
 _APART_MOST_S = 3.0  # between a forward and its comment, by Discord's clock
@@ -65,10 +65,7 @@ class WaitingForward:
 
     async def is_commented(self) -> bool:
         """Wait for the comment. Returns whether it has come and brings the forward with it."""
-        try:
-            async with timeout(COMMENT_WITHIN_S):
-                await self.over.wait()
-        except TimeoutError:
+        if not await came(self.over, COMMENT_WITHIN_S):
             self.over.set()
         return self.commented.is_set()
 

@@ -42,7 +42,7 @@ from bot.platforms.discord.names import (
 from bot.platforms.discord.renderer import outgoing
 from bot.platforms.discord.rush import Rush
 from bot.platforms.discord.text.mentions import Names, readable
-from queueing.core.concurrency import TaskGroup, timeout
+from queueing.core.concurrency import TaskGroup, came
 
 CONFIRM_AFTER_S = 2.0  # of Discord's three seconds; the rest is for the network
 ANSWERABLE_S = 3.0  # without a confirmation
@@ -225,13 +225,11 @@ class InteractionReply:
         return self._age_s < (TOKEN_S if self._acknowledged else ANSWERABLE_S)
 
     async def _confirm_in_time(self) -> None:
-        try:
-            async with timeout(max(0.0, CONFIRM_AFTER_S - self._age_s)):
-                await self._answered.wait()
-        except TimeoutError:
-            if not await self._confirm():
-                await asyncio.sleep(CONFIRM_AGAIN_S)
-                await self._confirm()
+        if await came(self._answered, max(0.0, CONFIRM_AFTER_S - self._age_s)):
+            return
+        if not await self._confirm():
+            await asyncio.sleep(CONFIRM_AGAIN_S)
+            await self._confirm()
 
     async def _confirm(self) -> bool:
         """Announce to Discord that an answer will follow. Returns whether Discord knows of one."""

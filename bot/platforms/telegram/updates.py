@@ -22,7 +22,7 @@ from bot.core.errors import ServedElsewhere
 from bot.core.platform import ChatLease
 from bot.platforms.telegram.acts import act_of, belongs, most_of, wait_s
 from bot.platforms.telegram.errors import pause_s
-from queueing.core.concurrency import TaskGroup, timeout
+from queueing.core.concurrency import TaskGroup, came, timeout
 
 ALLOWED_UPDATES = ("message", "callback_query")  # Telegram remembers the list, so always send it
 POLL_S = 30
@@ -246,10 +246,7 @@ class Updates:
         while not act.whole and len(act.parts) < most_of(act.parts[0].update.message):
             act.more.clear()
             quiet_s = self._wait_s(act.parts[-1]) or self._wait_s(act.parts[0])
-            try:
-                async with timeout(quiet_s):
-                    await act.more.wait()
-            except TimeoutError:
+            if not await came(act.more, quiet_s):
                 await self._wait_for_part(act)
                 if not act.more.is_set():
                     break
@@ -268,12 +265,8 @@ class Updates:
         """Let running calls finish briefly, so that one request both confirms and polls."""
         if not self._busy:
             return
-        try:
-            async with timeout(SETTLE_S):
-                await self._settled.wait()
-        except TimeoutError:
-            return
-        self._settled.clear()
+        if await came(self._settled, SETTLE_S):
+            self._settled.clear()
 
 
 def pauses_s() -> Iterator[float]:
