@@ -15,7 +15,7 @@ const thingOf = (item, hidden) => ({
 });
 
 export class Gallery {
-  /** `large` is the large view, and `on` has `mark(item)`, `remove(item)` and `missing(item)`. */
+  /** `large` is the large view, and `on` has `mark(item)`, `marked`, `remove(item)` and `missing(item)`. */
   constructor(large, on) {
     this.large = large;
     this.on = on;
@@ -118,9 +118,7 @@ export class Gallery {
     this.loading = true;
     byId("gallery-retry").hidden = true;
     try {
-      const answer = await fetch(`gallery?${this.query(before)}`);
-      if (!answer.ok) throw new Error(String(answer.status));
-      const page = await answer.json();
+      const page = await this.read(before);
       if (turn === this.turn) take(page);
     } catch {
       if (turn === this.turn) this.failed();
@@ -128,6 +126,16 @@ export class Gallery {
       if (turn === this.turn) this.loading = false;
     }
     if (turn === this.turn && byId("gallery-retry").hidden && this.nearEnd()) await this.loadMore();
+  }
+
+  /** Return a page that knows every mark the reader made, even while it was on its way. */
+  async read(before) {
+    const marked = this.on.marked;
+    await marked;
+    const answer = await fetch(`gallery?${this.query(before)}`);
+    if (!answer.ok) throw new Error(String(answer.status));
+    const page = await answer.json();
+    return marked === this.on.marked ? page : this.read(before);
   }
 
   query(before) {

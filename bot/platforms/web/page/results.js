@@ -19,6 +19,7 @@ export class ResultActions {
    */
   constructor(on) {
     this.on = on;
+    this.marked = Promise.resolve(); // resolves once every mark made so far is stored, or could not be
   }
 
   /** Run a command on a result; its message appears in the chat. */
@@ -65,19 +66,26 @@ export class ResultActions {
     }
   }
 
-  /** Make a result a favourite, or no longer. */
-  async mark(item) {
+  /** Make a result a favourite, or no longer. The mark shows at once, and marks are stored in their order. */
+  mark(item) {
     const favourite = !item.favourite;
-    const show = (value) => {
-      item.favourite = value;
-      this.on.changed(item);
-    };
-    show(favourite);
+    item.stored ??= item.favourite;
+    this.show(item, favourite);
+    this.marked = this.marked.then(() => this.store(item, favourite));
+  }
+
+  show(item, favourite) {
+    item.favourite = favourite;
+    this.on.changed(item);
+  }
+
+  async store(item, favourite) {
     try {
       const answer = await fetch(`${resultAddress(item)}/favourite`, { method: favourite ? "PUT" : "DELETE" });
       if (!answer.ok) throw new Error(String(answer.status));
+      item.stored = favourite;
     } catch {
-      show(!favourite);
+      this.show(item, item.stored);
       await this.missing(item) || this.on.failed();
     }
   }

@@ -15,6 +15,14 @@ pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 
 ABLE = CONFIG.replace("[text-to-image]", "[text-to-image, image-to-image, image-edit]")
 TILES = "document.querySelectorAll('.tile').length"
+# A mark reaches the server after whatever the page asks in the same moment.
+SLOW_MARKS = """(() => {
+  const send = window.fetch;
+  window.fetch = async (...asked) => {
+    if (asked[1]?.method === "PUT") await new Promise((done) => setTimeout(done, 300));
+    return send(...asked);
+  };
+})()"""
 HIDING = ABLE + "rooms: {web: {spoiler: true}}\n"
 
 
@@ -23,6 +31,7 @@ async def gallery(page: Page, usher: Installation, *, phone: bool = False) -> No
     await page.look(width=390 if phone else 1100, phone=phone)
     await page.goto(f"{usher.web.url}?token={'x' * 20}")
     await page.wait_text("Connected")
+    await page.evaluate(SLOW_MARKS)
     if phone:
         await page.click("#side-open")
     await page.click("[data-opens=gallery]")
