@@ -95,12 +95,15 @@ class FollowUps:
         ref = await place.respond(first)
         if ref is None:
             ref = await place.send(first, None)
-        await self._records.note_again(job.id, ref, self._clock.now())
+        await self.shown_again(job, ref)
         if rendered.content.files:
             await place.edit(ref, rendered.content)
         for content in rendered.rest:
-            sent = await place.send(content, ref)
-            await self._records.note_again(job.id, sent, self._clock.now())
+            await self.shown_again(job, await place.send(content, ref))
+
+    async def shown_again(self, job: Job, ref: MessageRef) -> None:
+        """Record a message that shows an ended job again, so that replies to it are understood."""
+        await self._records.note_again(job.id, ref, self._clock.now())
 
     async def ping(self, place: Placement, job: Job, origin: Origin, count: int) -> None:
         """Notify a person that a job has ended, the last of `count`. A lost ping is not resent."""

@@ -173,25 +173,31 @@ class MessageRecords:
     async def note_again(self, job_id: int, ref: MessageRef, now: float) -> None:
         """Store a further message that shows a job, so that replies to it are understood.
 
-        Messages in other chats than the job's are ignored, because message ids are unique only
-        within a chat. If the job has no status message, this message becomes it.
+        It may be in any chat. If the job has no status message, this message becomes it.
         """
         sent = await self.message(job_id)
         if sent is None:
             await self.note_message(job_id, ref, now)
-        elif (sent.ref.platform, sent.ref.chat) == (ref.platform, ref.chat):
-            await self._note_parts(job_id, (ref.message,), now)
-        else:
+            await self.note_others(job_id, ref, now)
             return
-        await self.note_others(job_id, ref, now)
+        here = (sent.ref.platform, sent.ref.chat) == (ref.platform, ref.chat)
+        place = (None, None) if here else (ref.platform, ref.chat)
+        await self._note_parts(job_id, place, (ref.message, *ref.others), now)
 
     async def note_others(self, job_id: int, ref: MessageRef, now: float) -> None:
-        """Store the messages that were sent with one of a job. Idempotent."""
+        """Store the messages that were sent with the status message of a job. Idempotent."""
         if ref.others:
-            await self._note_parts(job_id, ref.others, now)
+            await self._note_parts(job_id, (None, None), ref.others, now)
 
-    async def _note_parts(self, job_id: int, messages: Sequence[str], now: float) -> None:
-        rows = [(job_id, f"again {message}", message, now) for message in messages]
+    async def _note_parts(
+        self,
+        job_id: int,
+        place: tuple[str | None, str | None],
+        messages: Sequence[str],
+        now: float,
+    ) -> None:
+        where = " ".join(filter(None, ("again", *place)))
+        rows = [(job_id, f"{where} {message}", *place, message, now) for message in messages]
         await self._database.executemany(sql.NOTE_PART, rows)
 
     async def message(self, job_id: int) -> SentMessage | None:
@@ -203,7 +209,7 @@ class MessageRecords:
         return SentMessage(ref=ref, sent_at=row[3])
 
     async def job_of(self, ref: MessageRef) -> int | None:
-        """Return the job that a status message or further part belongs to, or None."""
+        """Return the job that a message shows, or None."""
         row = await self._database.row(sql.JOB_OF, (ref.platform, ref.chat, ref.message) * 2)
         return None if row is None else int(row[0])
 
@@ -212,9 +218,9 @@ class MessageRecords:
         rows = await self._database.rows(sql.JOBS_IN, (platform, chat, limit))
         return tuple(job_id for (job_id,) in rows)
 
-    async def parts(self, job_id: int) -> tuple[MessageRef, ...]:
-        """Return all known messages of a job: its status message and further parts."""
-        rows = await self._database.rows(sql.PARTS, (job_id, job_id))
+    async def parts(self, job_id: int, platform: str, chat: str) -> tuple[MessageRef, ...]:
+        """Return the known messages of a job in the chat of its status message and in this one."""
+        rows = await self._database.rows(sql.PARTS, (job_id, job_id, platform, chat))
         return tuple(MessageRef(platform=row[0], chat=row[1], message=row[2]) for row in rows)
 
     async def note_prompt(self, ref: MessageRef, prompt: ReplyPrompt) -> None:

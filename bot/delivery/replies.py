@@ -120,7 +120,9 @@ class Replies:
         for number, content in enumerate((rendered.content, *rendered.rest)):
             nonce = f"{call.key} copy-{number}"  # another call copies it again
             send = partial(platform.send, chat, content, nonce=nonce)
-            await self.patience.ask(call.platform, chat, send, Terms(upload=bool(content.files)))
+            terms = Terms(upload=bool(content.files))
+            sent = await self.patience.ask(call.platform, chat, send, terms)
+            await self.extra_messages.shown_again(shown.job, sent)
 
     async def _send(
         self, call: Invocation, content: Content, reply_to: MessageRef | None

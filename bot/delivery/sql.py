@@ -15,18 +15,21 @@ JOB_OF = """
 SELECT job_id FROM messages WHERE platform = ? AND chat = ? AND message = ?
 UNION ALL
 SELECT job_id FROM messages JOIN deliveries USING (job_id)
-WHERE messages.platform = ? AND messages.chat = ? AND deliveries.message = ?
+WHERE coalesce(deliveries.platform, messages.platform) = ?
+    AND coalesce(deliveries.chat, messages.chat) = ? AND deliveries.message = ?
 """
 PARTS = """
 SELECT platform, chat, message FROM messages WHERE job_id = ?
 UNION ALL
-SELECT messages.platform, messages.chat, deliveries.message
+SELECT coalesce(deliveries.platform, messages.platform),
+    coalesce(deliveries.chat, messages.chat), deliveries.message
 FROM messages JOIN deliveries USING (job_id)
 WHERE job_id = ? AND deliveries.message IS NOT NULL
+    AND (deliveries.chat IS NULL OR deliveries.platform = ? AND deliveries.chat = ?)
 """
 MOVE_CHAT = tuple(
     f"UPDATE {table} SET chat = ? WHERE platform = ? AND chat = ?"
-    for table in ("messages", "prompts", "owed")
+    for table in ("messages", "deliveries", "prompts", "owed")
 )
 
 # ---------------------------------------------------------------- what a reply is meant for
@@ -48,8 +51,8 @@ END_PART = (
     "UPDATE deliveries SET state = ?, message = ?, changed_at = ? WHERE job_id = ? AND part = ?"
 )
 NOTE_PART = (
-    "INSERT INTO deliveries (job_id, part, state, message, changed_at)"
-    " VALUES (?, ?, 'sent', ?, ?) ON CONFLICT (job_id, part) DO NOTHING"
+    "INSERT INTO deliveries (job_id, part, state, platform, chat, message, changed_at)"
+    " VALUES (?, ?, 'sent', ?, ?, ?, ?) ON CONFLICT (job_id, part) DO NOTHING"
 )
 DROP_PART = "DELETE FROM deliveries WHERE job_id = ? AND part = ?"
 UNCLEAR_PARTS = "SELECT part FROM deliveries WHERE job_id = ? AND state <> 'sent'"

@@ -1,4 +1,4 @@
--- schema 109
+-- schema 110
 -- Until 0.1.0 is released, a change of the tables raises this number, also for the other engine.
 
 -- What the bot stores: its messages, people, the web chat, the API and an operator's history. Times
@@ -16,11 +16,14 @@ CREATE TABLE messages (
 ) STRICT;
 CREATE INDEX messages_by_ref ON messages (platform, chat, message);
 
--- Messages sent in addition to edits (further messages, albums, pings), so that none is sent twice.
+-- Messages sent in addition to edits (further messages, albums, pings), so that none is sent twice,
+-- and those that show a result again.
 CREATE TABLE deliveries (
     job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
     part TEXT NOT NULL,
     state TEXT NOT NULL CHECK (state IN ('attempting', 'sent', 'unclear')),
+    platform TEXT, -- NULL, like the chat: that of the job's status message
+    chat TEXT,
     message TEXT,
     changed_at REAL NOT NULL,
     PRIMARY KEY (job_id, part)

@@ -63,9 +63,10 @@ async def handle_delete(context: Context, call: Call) -> Answer:
     await stop_reading(context, job)
     if context.links is not None:
         await context.links.end(job.id)
-    refs = await context.records.parts(job.id)
-    here = [ref for ref in refs if ref.platform == call.invocation.platform]
-    pressed = call.invocation.replied_to if call.invocation.button else None
+    at = call.invocation
+    refs = await context.records.parts(job.id, at.platform, at.chat)
+    here = [ref for ref in refs if ref.platform == at.platform]
+    pressed = at.replied_to if at.button else None
     if pressed is not None and pressed not in here:
         here.append(pressed)
     return Deletion(

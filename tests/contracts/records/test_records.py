@@ -1,5 +1,7 @@
 """What every keeper of the bot's records promises, part by part."""
 
+from dataclasses import replace
+
 import pytest
 
 from bot.core.answers import Task
@@ -123,10 +125,10 @@ async def test_a_part_leads_to_its_job(records: MessageRecords, job_ids: tuple[i
     job = job_ids[0]
     await records.note_message(job, ref("1"), 5.0)
     await records.begin_part(job, "page 2", 5.0)
-    assert await records.parts(job) == (ref("1"),)
+    assert await records.parts(job, "telegram", "42") == (ref("1"),)
     await records.end_part(job, "page 2", 6.0, message="2")
     assert await records.job_of(ref("2")) == job
-    assert set(await records.parts(job)) == {ref("1"), ref("2")}
+    assert set(await records.parts(job, "telegram", "42")) == {ref("1"), ref("2")}
 
 
 async def test_a_message_that_shows_a_job_again_leads_to_it(
@@ -140,8 +142,15 @@ async def test_a_message_that_shows_a_job_again_leads_to_it(
         await records.note_again(job, ref("5"), 6.0)
     assert await records.job_of(ref("5")) == job
     assert await records.message(job) == SentMessage(ref=ref("1"), sent_at=5.0)
-    await records.note_again(job, ref("6", chat="elsewhere"), 6.0)
-    assert await records.job_of(ref("6", chat="elsewhere")) is None
+    elsewhere = ref("5", chat="elsewhere"), ref("5", platform="discord")
+    for place in elsewhere:
+        await records.note_again(job, replace(place, others=("6",)), 6.0)
+        assert await records.job_of(replace(place, message="6")) == job
+    assert await records.job_of(ref("6")) is None
+    here = {ref("1"), ref("5")}
+    assert set(await records.parts(job, "telegram", "42")) == here
+    there = await records.parts(job, "telegram", "elsewhere")
+    assert set(there) == here | {elsewhere[0], replace(elsewhere[0], message="6")}
 
 
 # ---------------------------------------------------------------- chats that cannot be reached

@@ -1,4 +1,4 @@
--- schema 109
+-- schema 110
 -- Until 0.1.0 is released, a change of the tables raises this number, also for the other engine.
 
 -- The same tables as for SQLite; ../0001_bot.sql explains them.
@@ -18,6 +18,8 @@ CREATE TABLE deliveries (
     job_id bigint NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
     part text COLLATE "C" NOT NULL,
     state text NOT NULL CHECK (state IN ('attempting', 'sent', 'unclear')),
+    platform text COLLATE "C",
+    chat text COLLATE "C",
     message text COLLATE "C",
     changed_at double precision NOT NULL,
     PRIMARY KEY (job_id, part)

@@ -163,6 +163,29 @@ async def test_a_result_is_copied_to_the_direct_messages_of_who_asked(tmp_path: 
         assert "Ich kann dir nicht" in press.followups[0].shown
 
 
+async def test_a_copy_in_the_direct_messages_stands_for_its_result(tmp_path: Path) -> None:
+    """A reply to the copy would be about another picture, or its channel's would stay for ever."""
+    async with FakeDiscord() as fake, usher(fake, tmp_path):
+        person = fake.person(7, "Ada")
+        words = ("a cat", "a dog")
+        calls = [await person.slash("image", model="flux", prompt=each) for each in words]
+        await fake.wait_for(lambda: all(done(call.answer) for call in calls))
+        first, second = fake.channel().messages
+        press = await person.click(first, "✉️ Copy")
+        await fake.wait_for(lambda: press.followups)
+        direct = person.direct
+        [copied] = direct.messages
+        await person.says("/again", in_channel=direct, reply_to=copied)
+        await fake.wait_for(lambda: done(direct.messages[-1]) and len(direct.messages) == 3)
+        assert "a cat" in direct.messages[-1].shown
+        await person.open_menu(copied, "Vary")
+        await fake.wait_for(lambda: done(direct.messages[-1]) and len(direct.messages) == 4)
+        assert "a cat" in direct.messages[-1].shown
+        await person.says("/delete", in_channel=direct, reply_to=copied)
+        await fake.wait_for(lambda: fake.channel().messages == [second])
+        await fake.wait_for(lambda: copied not in direct.messages)
+
+
 async def test_jobs_wait_in_line_and_one_is_cancelled_by_its_button(tmp_path: Path) -> None:
     """Positions would not be shown, or the button would cancel another job."""
     go_on = asyncio.Event()
