@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from backends.common.http_replies import BadStatus, ErrorInAnswer, HttpFailed
+from backends.common.http_replies import BadStatus, ErrorInAnswer, HttpFailed, Redirected
 from queueing.core.errors import (
     BackendError,
     BadModel,
@@ -185,6 +185,8 @@ def _final(status: int, said: "_ErrorText") -> ProblemKind | None:
 
 def judged_answer(rules: Sequence[ErrorRule], error: BadStatus) -> BackendError:
     """Return the error that a response with a bad status reports."""
+    if isinstance(error, Redirected):  # its body is a page of the server that redirects
+        return Unavailable(str(error))
     return judged(rules, error.status, error.body, after_s=error.after_s)
 
 

@@ -311,7 +311,7 @@ class Http:
             )
             try:
                 if not 200 <= response.status < 300:
-                    raise await status_error(str(call), response)
+                    raise await status_error(str(call), response, self.base)
                 yield response
             finally:
                 response.close()  # keeps the connection alive if the response was read completely

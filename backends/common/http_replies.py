@@ -66,6 +66,10 @@ class HttpFailed(BadStatus, Unavailable):
     """
 
 
+class Redirected(HttpFailed):
+    """The server redirects to another address. Usher never follows, as that would get the token."""
+
+
 class ErrorInAnswer(UnknownFailure):
     """The server reported an error in a response with status 200; `body` is its text or JSON."""
 
@@ -103,27 +107,41 @@ def require_values(data: bytes | str) -> None:
         raise UnreadableAnswer(f"the server answered {error}") from None
 
 
-async def status_error(call: str, response: aiohttp.ClientResponse) -> BadStatus:
-    """Return the error for a bad status. `call` names the request without address and secrets."""
+async def status_error(call: str, response: aiohttp.ClientResponse, base: str) -> BadStatus:
+    """Return the error for a bad status.
+
+    `call` names the request without address and secrets, and `base` is the server's address.
+    """
     status = response.status
     body = (await read_body(response, ERROR_LIMIT, cut=True)).decode(errors="replace")
-    said = _moved(response) or _excerpt(body)
-    cause = f"{call}: status {status}: {said}"
+    moved = _moved(response, base)
+    cause = f"{call}: status {status}: {moved or _excerpt(body)}"
     refused = 400 <= status < 500 and status not in {408, 429}
     after_s = _seconds(response.headers.get("retry-after", ""))
-    kind = HttpRefused if refused else HttpFailed
+    kind = Redirected if moved else HttpRefused if refused else HttpFailed
     return kind(cause, status=status, body=body, after_s=after_s)
 
 
-def _moved(response: aiohttp.ClientResponse) -> str:
-    """Return where a response redirects to, without what may be secret; empty if it does not."""
+def _moved(response: aiohttp.ClientResponse, base: str) -> str:
+    """Return where a response redirects to, without what may be secret; empty if it does not.
+
+    If the server's other calls would be found there as well, this includes the `url` to configure.
+    """
     to = response.headers.get("location", "")
     if not 300 <= response.status < 400 or not to:
         return ""
-    with suppress(ValueError):
+    try:
         url = response.url.join(URL(to)).with_user(None).with_query(None).with_fragment(None)
-        return f"it redirects to {str(url)[:200]!a}"
-    return ""
+    except ValueError:
+        return ""
+    told = f"it redirects to {str(url)[:200]!a}"
+    called = str(response.url.with_query(None)).removeprefix(base)
+    there, found, rest = str(url).rpartition(called)
+    if not found or rest not in {"", "/"}:
+        return told
+    if there == base:
+        return f"{told}, with a slash that the server or a proxy before it must not demand"
+    return f"{told}; if that is the same server, set url: {there[:200]}"
 
 
 def _seconds(told: str) -> float | None:

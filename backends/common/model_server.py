@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from pydantic import SecretStr
 
 from backends.common.http import Http
+from backends.common.http_replies import Redirected
 from backends.common.model_names import catalog_names
 from queueing.core.concurrency import timeout
 from queueing.core.errors import (
@@ -128,12 +129,12 @@ class ModelServer(Generic[Flavour, Model]):
     async def recognise(self) -> tuple[Flavour, str]:
         """Detect the flavour, trying the known one first; return it and the server's description."""
         known = () if self.flavour is None else (self.flavour,)
-        verdict = Unavailable(self._stranger)
+        verdict: Unavailable = Unavailable(self._stranger)
         for flavour in (*known, *self._flavours):
             try:
                 description = await flavour.describe(self._http)
-            except KeyRefused as error:  # some gateways answer unknown paths this way
-                verdict = error
+            except (KeyRefused, Redirected) as error:  # some gateways answer unknown paths so
+                verdict = verdict if isinstance(verdict, KeyRefused) else error
                 continue
             if description:
                 if isinstance(verdict, KeyRefused):

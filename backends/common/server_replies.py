@@ -15,6 +15,7 @@ from backends.common.http_replies import (
     WORDS_LIMIT,
     BadStatus,
     ErrorInAnswer,
+    Redirected,
     require_values,
 )
 from queueing.core.bounded_json import BoundedRecord, parsed
@@ -49,13 +50,13 @@ async def ask(http: Http, path: str, record: type[Answer]) -> Answer | None:
 
     Checks the content, not only the status: LM Studio sends 200 with an error for any unknown path,
     and other servers send a web page. Raises `Unavailable` if there is no response, `HttpFailed` if
-    the server is busy, and `KeyRefused` if it requires a token.
+    the server is busy or redirects, and `KeyRefused` if it requires a token.
     """
     try:
         text, _ = await http.get_bytes(path, limit=WORDS_LIMIT)
     except BadStatus as error:
         _require_token(error.status, error.body)
-        if error.status in BUSY:
+        if error.status in BUSY or isinstance(error, Redirected):
             raise
         return None
     answer = await read_whole(record, text)
@@ -68,11 +69,14 @@ async def require_key(http: Http, path: str) -> None:
     """Raise `KeyRefused` if a server refuses work at a path because of its token.
 
     The `messages` of the request are not a list, so no server answers it or loads a model for it.
-    Any other outcome says nothing about the token.
+    Raises `Redirected` if it redirects this work elsewhere. Any other outcome says nothing about the
+    token.
     """
     answer: JsonValue = None
     try:
         answer = await http.post_json(path, {"messages": 0}, timeout_s=KEY_S, limit=WORDS_LIMIT)
+    except Redirected:
+        raise
     except BadStatus as error:
         _require_token(error.status, error.body)
     except (Unavailable, UnreadableAnswer):
