@@ -1,4 +1,4 @@
-"""The version of this program: what pyproject.toml says, read from a checkout or as installed."""
+"""The version of this program, from pyproject.toml in a checkout or from the installed package."""
 
 import tomllib
 from functools import cache
@@ -12,7 +12,7 @@ _PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 def version() -> str:
     """Return this program's version.
 
-    A checkout says its own, also where another version is installed as well.
+    In a checkout, it is the checkout's version, even if another version is installed as well.
     """
     if _PROJECT.is_file():
         return str(tomllib.loads(_PROJECT.read_text(encoding="utf-8"))["project"]["version"])

@@ -179,7 +179,7 @@ async def listen(request: SpeechToText, work: Work, pace: Pace) -> Fetch:
 
 
 def heard(request: SpeechToText, seconds: float | None) -> str:
-    """Return the text that stands in for a transcript."""
+    """Return the placeholder text of a transcript."""
     length = "is of a kind that cannot be measured here"
     if seconds is not None:
         length = f"is {seconds:.1f} seconds long"

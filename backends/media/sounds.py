@@ -71,7 +71,7 @@ class Voice:
 async def as_wav(file: File, *, seconds: float = SECONDS_MOST) -> File:
     """Convert audio, or a video's audio, to 16 kHz mono WAV, the best form for transcription.
 
-    Raises `SoundError`, also if it is longer than `seconds`.
+    Raises `SoundError`, including for audio longer than `seconds`.
     """
     _, made = await _converted(file, MediaTask.WAV, seconds)
     return File(name=f"{_stem(file)}.wav", mime="audio/wav", data=made)
@@ -80,7 +80,7 @@ async def as_wav(file: File, *, seconds: float = SECONDS_MOST) -> File:
 async def as_voice(file: File, *, seconds: float = SECONDS_MOST) -> Voice:
     """Convert audio to a mono voice message at 32 kbit/s, which every chat shows as one.
 
-    Raises `SoundError`, also if it is longer than `seconds`.
+    Raises `SoundError`, including for audio longer than `seconds`.
     """
     played, made = await _converted(file, MediaTask.VOICE, seconds)
     voice = File(name=f"{_stem(file)}.ogg", mime="audio/ogg", data=made)
@@ -90,7 +90,7 @@ async def as_voice(file: File, *, seconds: float = SECONDS_MOST) -> Voice:
 async def as_form(file: File, form: SpeechFormat) -> File:
     """Convert audio to mono audio in the format that a program requests.
 
-    Raises `SoundError`, also if it is longer than `SECONDS_MOST`.
+    Raises `SoundError`, including for audio longer than `SECONDS_MOST`.
     """
     _, made = await _ask_helper(file, MediaTask.ENCODE, SECONDS_MOST, form)
     return File(name=f"{_stem(file)}.{form}", mime=FORMS[form], data=made)
@@ -99,7 +99,7 @@ async def as_form(file: File, form: SpeechFormat) -> File:
 async def as_music(file: File) -> File:
     """Prepare audio for music players: MP3 and AAC stay unchanged, everything else becomes MP3.
 
-    Raises `SoundError`, also if it cannot be made to fit.
+    Raises `SoundError`, including for audio that cannot be made to fit.
     """
     try:
         looks = (await videos.looked_at(file)).looks

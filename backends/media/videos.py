@@ -76,7 +76,7 @@ async def looked_at(file: File) -> Video:
 async def fitted(file: File, limit: int) -> File:
     """Make a video, audio file or animation play everywhere and fit into `limit` bytes.
 
-    Raises `VideoError`, also if it cannot be made to fit.
+    Raises `VideoError`, including for a video that cannot be made to fit.
     """
     key = (await _digest(file), limit)
     if key not in _fits:
@@ -108,7 +108,7 @@ async def frames(file: File, most: int = 8, *, wall_s: float = 60.0) -> list[Fil
 async def with_silence(file: File) -> File:
     """Return a video with a silent audio track. Without one, some players treat it as a GIF.
 
-    Raises `VideoError`, also if it already has audio.
+    Raises `VideoError`, including for a video that already has audio.
     """
     mime = mime_of(file.data)
     order = Order(task=MediaTask.SOUNDTRACK, mime=mime, size=len(file.data))

@@ -56,15 +56,15 @@ def health(database: Path) -> str | None:
     """Return what is wrong with the bot of a database; None if it is healthy."""
     sign = _read(file_of(database))
     if sign is None or sign.boot != _boot() or not 0 <= time.monotonic() - sign.at < LATE_S:
-        return "no sign of life"
+        return "no heartbeat"
     if is_owned(database) is False:  # it was killed before it could remove the file
-        return "no sign of life"
+        return "no heartbeat"
     return sign.trouble
 
 
 def is_alive(database: Path) -> bool:
     """Return whether a running bot wrote the file recently, healthy or not."""
-    return health(database) != "no sign of life"
+    return health(database) != "no heartbeat"
 
 
 def _write(file: Path, look: Callable[[], str | None]) -> None:

@@ -273,7 +273,7 @@ async def _try_model(name: str, server: Backend, model: ModelSpec, try_s: float)
 
 
 async def _sampled(server: Backend, model: ModelSpec, try_s: float) -> str:
-    """Ask a model that is in memory a question, unless its server has no time for it."""
+    """Ask a model that is in memory a question, unless its server is busy."""
     try:
         async with timeout(try_s):
             return await server.sample(model)
@@ -377,7 +377,7 @@ async def _loras_of(server: Backend, model: ModelSpec, try_s: float) -> tuple[st
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
-    """Return the names most like an unknown one, as the end of a sentence."""
+    """Return the names most similar to an unknown one, as the end of a sentence."""
     meant = near(name, known, most=NEAREST)
     return f"; did you mean {' or '.join(meant)}?" if meant else ""
 
@@ -406,7 +406,7 @@ async def _try_chats(config: Config, *, running: bool, try_s: float) -> list[Fin
 
 
 async def _try_chat(chat: ChatPlatform, *, running: bool, try_s: float) -> Finding:
-    if running and chat.name == "web":  # it already holds the port
+    if running and chat.name == "web":  # the running bot holds the port
         return told("chat", chat.name, "served by the running Usher")
     return await _attempt("chat", chat.name, chat.check(), try_s)
 
@@ -419,7 +419,7 @@ async def _try_api(config: Config, *, running: bool, try_s: float) -> list[Findi
     if api is None:
         return []
     name = f"{api.host}:{api.port}"
-    if running:  # it already holds the port
+    if running:  # the running bot holds the port
         tried = told("api", name, "served by the running Usher")
     else:
         tried = await _attempt("api", name, listen_for_api(api), try_s)
@@ -435,6 +435,6 @@ async def _try_metrics(config: Config, *, running: bool, try_s: float) -> list[F
     if place is None:
         return []
     name = f"{place.host}:{place.port}"
-    if running:  # it already holds the port
+    if running:  # the running bot holds the port
         return [told("metrics", name, "served by the running Usher")]
     return [await _attempt("metrics", name, listen_for_metrics(place), try_s)]

@@ -193,7 +193,7 @@ class Dispatcher:
         await carried.note(invocation.user, place, rights, self._context.clock.now())
 
     async def _aside(self, rule: Rule, invocation: Invocation, language: str) -> Invocation:
-        """Return a call of which only its caller reads the answer, where a rule wants that.
+        """Return the call, moved to a place that only its caller reads if a rule requires that.
 
         Raises `Declined` if there is no such place. Commands that are not about jobs are answered
         in the group.
@@ -221,7 +221,7 @@ class Dispatcher:
         return person
 
     async def _leave_to_next_holder(self, invocation: Invocation) -> None:
-        """Neither carry out nor answer a call; never return if the platform delivers it again.
+        """Ignore a call. Never returns if the platform delivers the call again.
 
         Telegram's update stays unconfirmed, so the next lease holder receives it. A web page
         repeats what was not confirmed. Discord delivers a call once and tells the caller that

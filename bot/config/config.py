@@ -114,7 +114,7 @@ class Config(Section):
 
     @property
     def sign_of_life(self) -> Path:
-        """Return the file next to which a running bot writes its sign of life."""
+        """Return the path from which the heartbeat file and the control socket are named."""
         return self.database if isinstance(self.database, Path) else self.database.sign
 
     @property

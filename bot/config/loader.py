@@ -77,7 +77,7 @@ def loaded(text: str, path: Path, environ: Mapping[str, str] = os.environ) -> Co
 
 
 def sign_at(path: Path) -> Path:
-    """Return the path of a bot's sign of life; see `Config.sign_of_life`.
+    """Return `Config.sign_of_life` of a configuration that may be invalid otherwise.
 
     Only the `database` setting must be valid, and no other variable need be set. Raises
     `ConfigError`.

@@ -18,10 +18,10 @@ _EMPTY_BRACKETS = {"()", "[]"}
 
 
 def without_name(before: str, after: str, name: str) -> str:
-    """Return a text without the bot's name between its two parts.
+    """Join the text before and after the bot's name, without the name.
 
-    Punctuation and emphasis that only set the name apart are removed, too. Within a phrase, which
-    may be about the bot, `name` stays.
+    Also removes punctuation and emphasis that only set the name apart. `name` stays within a
+    phrase, because the phrase may be about the bot.
     """
     while before[-1:] in _EMPHASIS and before[-1:] == after[:1]:
         before, after = before[:-1], after[1:]

@@ -37,9 +37,9 @@ class Param:
 
     Text platforms take positional parameters in order and `--name value` for the rest. `help` is a
     key into the texts. A model is suggested if it has one of the capabilities in `able`. If the
-    option `repeats`, its values are joined by commas. Only admins see an `admin` one in `/help`.
-    `aliases` are other programs' names for it, which people may type. Where a chat shows a field for
-    each option, the `rare` ones share one, in which they are typed.
+    option `repeats`, its values are joined by commas. Only admins see an `admin` parameter in
+    `/help`. `aliases` are other programs' names for it, which people may type. Where a chat shows a
+    field for each option, the `rare` ones are typed into one shared field.
     """
 
     name: str

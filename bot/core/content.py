@@ -80,8 +80,8 @@ class Markdown:
 class Strong:
     """Emphasised words, such as a model's name at the start of its line.
 
-    `job` is the past job on this line. Platforms that can show its button and its image next to the
-    line.
+    `job` is the past job on this line. Platforms that can do so show its button and its image next
+    to the line.
     """
 
     text: str

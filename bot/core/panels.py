@@ -81,7 +81,7 @@ class SettingsPanel:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OpenJobRow:
-    """A waiting or running job of the reader. `told` is what its message says."""
+    """A waiting or running job of the reader. `told` is the text of its status message."""
 
     job: int
     model: str
@@ -118,7 +118,7 @@ class GpuRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StatusPanel:
-    """The reader's open jobs, oldest first, `more` of them uncounted here, and the hosts."""
+    """The reader's open jobs, oldest first, and the hosts. `more` counts the jobs left out."""
 
     jobs: tuple[OpenJobRow, ...]
     more: int

@@ -277,8 +277,8 @@ class JobEraser(Protocol):
         """Cancel and permanently delete a person's jobs, or only those named; return how many.
 
         Rows, requests, inputs, outputs and all references to a job are removed from the database
-        and its log, and their bytes are overwritten. Jobs made for one of them are deleted too. Not
-        reached are earlier backups, what the file system or disk keeps of overwritten blocks, what
-        an image or text server has stored itself, and the learned times, which name no person.
+        and its log, and their bytes are overwritten. Jobs made for one of them are deleted too.
+        Earlier backups remain, as do overwritten blocks that the file system or disk keeps, data
+        that an image or text server has stored itself, and the learned times, which name no person.
         Raises `StoreError`; calling again then deletes the rest.
         """

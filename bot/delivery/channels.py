@@ -164,7 +164,7 @@ class Channel:
             self.retry_now()
 
     def at_rest(self, now: float) -> bool:
-        """Return whether the channel carries no state that a new one would lack."""
+        """Return whether the channel has no state left, so that it can be replaced by a new one."""
         busy = self.messages or self.served or self.failures or self.line.locked()
         return not busy and self.rate_limit.at_rest(now)
 

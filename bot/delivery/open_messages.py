@@ -135,7 +135,7 @@ class OpenMessages:
         self.fewer.set()
 
     def forget(self, job_ids: Collection[int]) -> None:
-        """Drop the messages of deleted jobs; what they must still show is recorded as debts."""
+        """Drop the messages of deleted jobs. The updates that they still need are recorded."""
         for message in [message for message in self if message.job.id in job_ids]:
             message.forgotten = True
             self.drop(message)

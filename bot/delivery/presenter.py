@@ -145,7 +145,7 @@ class Presenter:
         )
         patience = ChatRetry(platforms, self._channels)
         self._owed = TaskRunner(
-            platforms=platforms, debts=records.debts, patience=patience, work=work, clock=clock
+            platforms=platforms, updates=records.updates, patience=patience, work=work, clock=clock
         )
         self._replies = Replies(
             platforms=platforms,
@@ -190,7 +190,7 @@ class Presenter:
             case Forgotten(job_ids=job_ids):
                 self._messages.forget(job_ids)
             case Erased() if self._tasks is not None:
-                self._tasks.create_task(self._resume_debts(self._tasks))
+                self._tasks.create_task(self._resume_updates(self._tasks))
             case QueuesMoved():
                 self._stale_messages.moved(event)
             case EventsMissed() if self._tasks is not None:
@@ -252,7 +252,7 @@ class Presenter:
             tasks.create_task(self._inquiry.run())
             try:
                 await self._resume()
-                await self._resume_debts(tasks)
+                await self._resume_updates(tasks)
                 tasks.create_task(self._earlier.rest())
                 tasks.create_task(self._stale_messages.run())
                 await asyncio.Event().wait()
@@ -281,11 +281,11 @@ class Presenter:
                     self._job_changed(job)
         except StoreError as error:
             log.warning("cannot read the jobs that changed while events were missed: %s", error)
-        await self._resume_debts(tasks)
+        await self._resume_updates(tasks)
         await self._earlier.rest()
 
-    async def _resume_debts(self, tasks: TaskGroup) -> None:
-        """Settle all recorded debts, including those of an earlier run."""
+    async def _resume_updates(self, tasks: TaskGroup) -> None:
+        """Carry out all pending updates, including those of an earlier run."""
         try:
             await self._owed.resume(tasks)
         except StoreError as error:

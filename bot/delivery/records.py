@@ -21,7 +21,7 @@ _BODY: TypeAdapter[Body] = TypeAdapter(Body)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Debt:
+class PendingUpdate:
     """A message that must still be updated: with a task's outcome, or because its job was deleted.
 
     `ref` is None while no message is known. `request` is the message it replies to. `runs` counts
@@ -40,7 +40,7 @@ class Debt:
     since: float
 
 
-class Debts:
+class PendingUpdates:
     """The messages that must still be updated. Every write is durable when it returns."""
 
     def __init__(self, database: Database) -> None:
@@ -53,53 +53,53 @@ class Debts:
         request: MessageRef | None,
         task: Task,
         now: float,
-    ) -> Debt:
+    ) -> PendingUpdate:
         """Record a task that is about to start."""
         asked = request.message if request is not None else None
         values = (platform, chat, None, asked, task.language, task.model_dump_json(), now)
-        return await self._write(sql.ADD_DEBT, values)
+        return await self._write(sql.ADD_UPDATE, values)
 
-    async def deleted(self, ref: MessageRef, language: str, now: float) -> Debt:
+    async def deleted(self, ref: MessageRef, language: str, now: float) -> PendingUpdate:
         """Record that a message's job was deleted. A trigger does this for jobs in the database."""
         values = (ref.platform, ref.chat, ref.message, None, language, None, now)
-        return await self._write(sql.ADD_DEBT, values)
+        return await self._write(sql.ADD_UPDATE, values)
 
-    async def shown(self, debt: Debt, ref: MessageRef) -> Debt:
+    async def shown(self, update: PendingUpdate, ref: MessageRef) -> PendingUpdate:
         """Record the message that shows the task as running."""
-        return await self._write(sql.DEBT_SHOWN, (ref.chat, ref.message, debt.id))
+        return await self._write(sql.UPDATE_SHOWN, (ref.chat, ref.message, update.id))
 
-    async def begun(self, debt: Debt) -> Debt:
+    async def begun(self, update: PendingUpdate) -> PendingUpdate:
         """Count one more start of the task."""
-        return await self._write(sql.DEBT_BEGUN, (debt.id,))
+        return await self._write(sql.UPDATE_BEGUN, (update.id,))
 
-    async def done(self, debt: Debt, outcome: Body) -> Debt:
+    async def done(self, update: PendingUpdate, outcome: Body) -> PendingUpdate:
         """Record the task's outcome."""
         written = _BODY.dump_json(outcome).decode()
-        return await self._write(sql.DEBT_DONE, (written, debt.id))
+        return await self._write(sql.UPDATE_DONE, (written, update.id))
 
-    async def moved(self, debt: Debt, chat: str) -> Debt:
-        """Move a debt to its chat's new id.
+    async def moved(self, update: PendingUpdate, chat: str) -> PendingUpdate:
+        """Move a pending update to its chat's new id.
 
         Its messages have other ids there, so they are forgotten.
         """
-        return await self._write(sql.DEBT_MOVED, (chat, debt.id))
+        return await self._write(sql.UPDATE_MOVED, (chat, update.id))
 
-    async def _write(self, statement: str, values: Sequence[str | float | None]) -> Debt:
-        def change(connection: Connection) -> Debt:
-            return _debt(connection.execute(statement, values).fetchone())
+    async def _write(self, statement: str, values: Sequence[str | float | None]) -> PendingUpdate:
+        def change(connection: Connection) -> PendingUpdate:
+            return _update(connection.execute(statement, values).fetchone())
 
         return await self._database.write(change)
 
-    async def settle(self, debt: Debt) -> None:
-        """Delete a debt whose message is up to date or was given up."""
-        await self._database.execute(sql.SETTLE_DEBT, (debt.id,))
+    async def settle(self, update: PendingUpdate) -> None:
+        """Delete the record of an update that was carried out or given up."""
+        await self._database.execute(sql.SETTLE_UPDATE, (update.id,))
 
-    async def all(self) -> Sequence[Debt]:
-        """Return all debts, oldest first."""
-        return [_debt(row) for row in await self._database.rows(sql.DEBTS)]
+    async def all(self) -> Sequence[PendingUpdate]:
+        """Return all pending updates, oldest first."""
+        return [_update(row) for row in await self._database.rows(sql.UPDATES)]
 
 
-def _debt(row: Sequence[object]) -> Debt:
+def _update(row: Sequence[object]) -> PendingUpdate:
     number, platform, chat, message, request, language, task, outcome, runs, since = row
 
     def ref(name: object) -> MessageRef | None:
@@ -107,7 +107,7 @@ def _debt(row: Sequence[object]) -> Debt:
             return None
         return MessageRef(platform=str(platform), chat=str(chat), message=str(name))
 
-    return Debt(
+    return PendingUpdate(
         id=int(str(number)),
         platform=str(platform),
         chat=str(chat),
@@ -163,7 +163,7 @@ class MessageRecords:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self.debts = Debts(database)
+        self.updates = PendingUpdates(database)
 
     async def note_message(self, job_id: int, ref: MessageRef, now: float) -> None:
         """Store a job's status message, replacing an earlier one."""

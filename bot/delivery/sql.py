@@ -89,16 +89,16 @@ NOTE = "SELECT value FROM notes WHERE name = ?"
 
 # ---------------------------------------------------------------- unfinished messages
 
-_DEBT = "id, platform, chat, message, request, language, task, outcome, runs, since"
-ADD_DEBT = (
+_UPDATE = "id, platform, chat, message, request, language, task, outcome, runs, since"
+ADD_UPDATE = (
     "INSERT INTO owed (platform, chat, message, request, language, task, since)"
-    f" VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING {_DEBT}"
+    f" VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING {_UPDATE}"
 )
-DEBTS = f"SELECT {_DEBT} FROM owed ORDER BY id"
-DEBT_SHOWN = f"UPDATE owed SET chat = ?, message = ? WHERE id = ? RETURNING {_DEBT}"
-DEBT_BEGUN = f"UPDATE owed SET runs = runs + 1 WHERE id = ? RETURNING {_DEBT}"
-DEBT_DONE = f"UPDATE owed SET outcome = ? WHERE id = ? RETURNING {_DEBT}"
-DEBT_MOVED = (
-    f"UPDATE owed SET chat = ?, message = NULL, request = NULL WHERE id = ? RETURNING {_DEBT}"
+UPDATES = f"SELECT {_UPDATE} FROM owed ORDER BY id"
+UPDATE_SHOWN = f"UPDATE owed SET chat = ?, message = ? WHERE id = ? RETURNING {_UPDATE}"
+UPDATE_BEGUN = f"UPDATE owed SET runs = runs + 1 WHERE id = ? RETURNING {_UPDATE}"
+UPDATE_DONE = f"UPDATE owed SET outcome = ? WHERE id = ? RETURNING {_UPDATE}"
+UPDATE_MOVED = (
+    f"UPDATE owed SET chat = ?, message = NULL, request = NULL WHERE id = ? RETURNING {_UPDATE}"
 )
-SETTLE_DEBT = "DELETE FROM owed WHERE id = ?"
+SETTLE_UPDATE = "DELETE FROM owed WHERE id = ?"

@@ -130,7 +130,7 @@ _LEAVES = {
 
 
 # Control characters, and marks that reverse the text around them. A model can be persuaded to write
-# them. Half a surrogate pair cannot be encoded.
+# them. A lone surrogate cannot be encoded.
 _UNSENDABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _LINE_ENDS = re.compile(r"\r\n?")
 
@@ -268,7 +268,10 @@ def _link(node: Element, address: str) -> Sequence[Element]:
 
 
 def _joined(nodes: Sequence[Element]) -> Sequence[Element]:
-    """Return the elements of a line with neighbouring texts joined. An image is a link to it."""
+    """Return the elements of a line with neighbouring texts joined.
+
+    An image becomes a link to it.
+    """
     made: list[Element] = []
     for node in nodes:
         last = made[-1] if made else None

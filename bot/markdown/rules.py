@@ -107,7 +107,7 @@ def display(state: StateBlock, start: int, end: int, silent: bool) -> bool:
 def _display_end(state: StateBlock, start: int, end: int, closing: str) -> int | None:
     """Return the line after a formula, or None if it has no end or nothing in it.
 
-    Lines without an end are remembered: many signs that open a formula would search them again.
+    Lines without an end are remembered, so that repeated opening marks do not search them again.
     """
     endless: dict[tuple[str, int, int], range] = state.env.setdefault("endless", {})
     key = closing, state.blkIndent, end
@@ -226,9 +226,9 @@ def spoiler(state: StateInline, silent: bool) -> bool:
 def emphasis(state: StateInline, silent: bool) -> bool:
     """Read the asterisks of emphasis where people see it and CommonMark does not.
 
-    CommonMark takes "**語。**の" and "**Note:**text" for plain text, because of the punctuation
-    before the closing asterisks. Scripts such as Chinese have no spaces between words. Asterisks
-    may also multiply numbers.
+    CommonMark reads "**語。**の" and "**Note:**text" as plain text, because of the punctuation before
+    the closing asterisks. Scripts such as Chinese have no spaces between words. Asterisks may also
+    multiply numbers.
     """
     if silent or state.src[state.pos] != "*":
         return False

@@ -50,7 +50,7 @@ class _Names:
 class DashboardReader:
     """Implements `Dashboard` in any process that can reach the queue and the database.
 
-    `naming` holds each platform's way to name people: others cannot be banned.
+    `naming` holds each platform's way to name people. Only people with such names can be banned.
     """
 
     status: QueueStatus

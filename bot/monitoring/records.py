@@ -214,8 +214,8 @@ class PersonUse:
     """A person's usage: GPU seconds and ended jobs of a span, open jobs, and limits.
 
     `name` is their display name, or `user` if unknown. `admin` and the limits leave out rights that
-    depend on a call. An admin cannot be banned, nor can a name that no chat gives to people, nor
-    the one that everybody has who needs no token or key.
+    depend on a call. It is not `bannable` if it is an admin, a name that no chat gives to people,
+    or the name shared by everyone who needs no token or key.
     """
 
     user: str

@@ -1,4 +1,4 @@
-"""What is stored of people: their settings, those admins made for them, and their reported rights.
+"""What is stored about people: their settings, those made by admins, and their reported rights.
 
 A chat reports a person's rights in a place with each call from there, and their API keys carry them.
 The newest report about each place counts, for thirty days. While the keys are in use, the chat is

@@ -192,7 +192,7 @@ def _numbered(command: str, job: Job, language: str, number: int) -> Button:
 
 
 def _worded(command: str, job: Job, language: str, number: int) -> Button:
-    """Return an image's button with all its words, which tell it from those of other images."""
+    """Return an image's button with its full words, unlike those of the other images."""
     label = f"{word(language, _LABELS[command])} {number}"
     return Button(command=command, job_id=job.id, label=label, number=number)
 

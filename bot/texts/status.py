@@ -214,7 +214,7 @@ def result(
 
 
 def shown_in(request: Request) -> str:
-    """Return what a request's pictures show: the prompt; "" for other results."""
+    """Return what a request's images show: the prompt; "" for other results."""
     return (request.original or request.prompt) if isinstance(request, Generation) else ""
 
 

@@ -1,7 +1,7 @@
 """Makes the images of the documentation from the running demo: `python -m docs.manual.images`.
 
 The demo runs with a crowd, and a real Chromium types and looks. `docs/life-of-a-job.gif` shows one
-job from its place in line to its image; `docs/screenshot.png` shows three moments of it side by side.
+job from its place in the queue to its image; `docs/screenshot.png` shows three moments of it side by side.
 Emoji need a font, such as `fonts-noto-color-emoji` on Debian.
 """
 

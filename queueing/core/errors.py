@@ -175,7 +175,7 @@ class Problem(Record):
 
 
 def problem(what: ProblemKind, **values: str | int) -> Problem:
-    """Create a problem with its values."""
+    """Return a problem of a kind, with the values that the kind names."""
     return Problem(what=what, values=values)
 
 

@@ -259,7 +259,7 @@ class FleetState:
         """Complete the unload of a copy."""
         copy.backend.busy = max(
             0, copy.backend.busy - copy.running
-        )  # it was to leave after these ended
+        )  # it was waiting for these jobs to end
         self._forget(copy)
         copy.backend.note_rest()
 

@@ -138,7 +138,7 @@ def _any_of(snapshot: Snapshot, model: str, backend: str, hosts: Collection[str]
 class StartOption(NamedTuple):
     """A server and the hosts a copy of a model uses there.
 
-    It can start once all of them are open.
+    A copy can start there once none of these hosts is closed by quiet hours or sleep.
     """
 
     backend: str

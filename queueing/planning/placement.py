@@ -68,7 +68,7 @@ def place_all(state: FleetState) -> list[ModelState]:
     """
     models = _wanted(state)
     if not _has_place(state, models):
-        return models  # the common case under load; it saves sorting them
+        return models  # the common case under load; skips the sorting
     models.sort(key=lambda model: _urgency(state, model))
     return [
         model

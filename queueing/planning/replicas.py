@@ -167,7 +167,7 @@ def replicate(state: FleetState) -> None:
         and model.view.load_after <= state.now
     ]
     if not may_be_placed(state, backlogged):
-        return  # the common case under load; it saves sorting them
+        return  # the common case under load; skips the sorting
     for model in sorted(backlogged, key=lambda model: (-model.waiting, model.order)):
         while _add_copy(state, model):
             pass

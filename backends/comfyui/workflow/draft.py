@@ -1,4 +1,4 @@
-"""A graph that is becoming a template: the changes that it needs, told in words. Pure."""
+"""A graph that becomes a template: makes the needed changes and describes them in words. Pure."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -205,7 +205,7 @@ class GraphDraft:
         )
 
     def add_rows(self) -> None:
-        """Give loaders with rows a row for the LoRAs of requests, beside those that stay."""
+        """Add a row for the LoRAs of requests to loaders with rows, and keep the other rows."""
         if "lora" in words_in(self.nodes):
             return
         for key, node in files.seen_by_samplers(saved_part(self.nodes)).items():

@@ -30,7 +30,7 @@ _LINES = (
     (
         re.compile(r"^[ \t|:+=-]{0,200}[-=]{3}[ \t|:+=-]*$", re.MULTILINE),
         "",
-    ),  # rules, also of tables
+    ),  # rules, including those of tables
     (re.compile(r"^[ \t]{0,8}(?:>[ \t]?)+", re.MULTILINE), ""),
     (re.compile(r"^[ \t]{0,8}#{1,6}[ \t]+", re.MULTILINE), ""),
     (re.compile(r"^[ \t]*[-*+•][ \t]+(?:\[[ xX]\][ \t]+)?", re.MULTILINE), ""),

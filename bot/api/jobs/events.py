@@ -34,7 +34,7 @@ class StateEvent(View):
 
 
 class PlaceEvent(View):
-    """The job's place in line, why it waits, and when it should be done, if known."""
+    """The job's place in the queue, why it waits, and when it should be done, if known."""
 
     type: Literal["place"] = "place"
     job: int

@@ -259,7 +259,7 @@ class Streamed(Sampling):
 class ChatCompletions(Streamed, Tooling):
     """A chat completion request.
 
-    With `usher_progress`, the stream reports the place in line in separate data lines.
+    With `usher_progress`, the stream reports the place in the queue in separate data lines.
     """
 
     bytes_most = BODY_LIMIT

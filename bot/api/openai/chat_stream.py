@@ -75,7 +75,7 @@ class Heading:
 
 
 class PlaceForm(StrEnum):
-    """How a stream reports the place in line.
+    """How a stream reports the place in the queue.
 
     Every client skips comments. Separate data lines are for clients that request them. Open WebUI
     shows the `event` of a data line as the answer's status.
@@ -125,7 +125,7 @@ class ChunkStream(ABC):
         return first + b"".join([self._one(chunk) for chunk in fresh])
 
     def place(self, run: Run) -> bytes:
-        """Return the place in line in the form the client supports."""
+        """Return the place in the queue in the form the client supports."""
         match self.form:
             case PlaceForm.DATA:
                 return self._event([], usher=place_of(run))
@@ -178,7 +178,7 @@ class ChatStream(ChunkStream):
     status_open: bool = False
 
     def place(self, run: Run) -> bytes:
-        """Return the place in line. A status in Open WebUI has to be cleared later."""
+        """Return the place in the queue. A status in Open WebUI has to be cleared later."""
         self.status_open = self.form is PlaceForm.OPEN_WEBUI
         return super().place(run)
 

@@ -24,7 +24,7 @@ PROMPT_TOKENS_LIMIT = 2_000_000
 class Completions(Streamed):
     """A completion request.
 
-    With `usher_progress`, the stream reports the place in line in separate data lines.
+    With `usher_progress`, the stream reports the place in the queue in separate data lines.
     """
 
     values_most = 400_000  # a prompt may consist of tokens

@@ -99,7 +99,7 @@ class ReasoningSettings(ClientRecord):
 class Responses(Sampling):
     """A response request.
 
-    With `usher_progress`, an event of the stream contains the place in line.
+    With `usher_progress`, an event of the stream contains the place in the queue.
     """
 
     bytes_most = BODY_LIMIT

@@ -161,7 +161,7 @@ class ResponseStream:
         return first + b"".join([self._one(chunk) for chunk in fresh])
 
     def place(self, run: Run) -> bytes:
-        """Return the place in line in the form the client supports."""
+        """Return the place in the queue in the form the client supports."""
         opening = self._opening()
         if self.begun or self.form is PlaceForm.COMMENT:
             return opening + sse.comment(place_of(run))

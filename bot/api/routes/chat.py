@@ -71,7 +71,7 @@ def log_left_out(job: Job, metadata: Mapping[str, str]) -> None:
 
 
 def place_form(caller: Caller, asked: bool | None) -> PlaceForm:
-    """Return how a stream reports the place in line. `asked` means in separate data lines."""
+    """Return how a stream reports the place in the queue. `asked` means in separate data lines."""
     if caller.key is not None and caller.key.style == PlaceForm.OPEN_WEBUI:
         return PlaceForm.OPEN_WEBUI
     return PlaceForm.DATA if asked else PlaceForm.COMMENT

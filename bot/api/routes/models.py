@@ -135,7 +135,7 @@ class ModelsRoute:
     async def audio(self, _request: web.Request) -> web.Response:
         """Return the models that speak or transcribe. Open WebUI requests them without a key.
 
-        They are those that people without roles may use.
+        Lists only the models that people without roles may use.
         """
         catalog = self._of(Asker(user="", rooms=(PLATFORM,)))
         names = (name for able in AUDIO for name in catalog.able(able))
@@ -146,7 +146,7 @@ class ModelsRoute:
         return json_response(Voices())
 
     async def health(self, _request: web.Request) -> web.Response:
-        """Return that the API is up, for health checks."""
+        """Report that the API is up, for health checks."""
         return json_response(ApiHealth())
 
     async def one(self, request: web.Request, caller: Caller) -> web.Response:

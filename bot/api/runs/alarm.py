@@ -1,4 +1,4 @@
-"""Wakes whoever waits for news of a job, at a time that moves."""
+"""Wakes the tasks that wait for a job, at a time that can be postponed."""
 
 import asyncio
 

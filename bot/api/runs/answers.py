@@ -1,8 +1,8 @@
 """Sends a job's answer to its caller: streamed while it is written, or whole once it is complete.
 
-Clients must not time out while a job waits. A stream sends comments with the place in line. A call
-that does not stream delays its headers, so that its status can still change, and then sends white
-space.
+Clients must not time out while a job waits. A stream sends comments with the place in the queue. A
+call that does not stream delays its headers, so that its status can still change, and then sends
+white space.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ class Writer(Protocol):
         """Return the events for progress since the last call; b"" if there is none."""
 
     def place(self, run: Run) -> bytes:
-        """Return an event with the place in line."""
+        """Return an event with the place in the queue."""
 
     def keeping(self) -> bytes:
         """Return an event that only keeps the client from timing out."""
@@ -224,10 +224,10 @@ class AnswerSender:
         in_time: Callable[[Run], Awaitable[web.Response]],
         late: Callable[[Run, asyncio.Event, float], Awaitable[web.StreamResponse]],
     ) -> web.StreamResponse:
-        """Wait for a job's end and answer `in_time`, or `late` if the headers must be sent before.
+        """Wait for a job's end; answer with `in_time`, or with `late` if the headers are due first.
 
-        `late` gets the run, its news, and until when it may wait. Raises `ApiError` before the
-        headers are sent.
+        `late` gets the run, its event, and the deadline on the loop's clock. Raises `ApiError`
+        before the headers are sent.
         """
         if leaves(request):
             return accepted(job)

@@ -154,7 +154,7 @@ class Run:
         self._notify()
 
     def stand(self, standing: Standing) -> None:
-        """Record the job's place in line."""
+        """Record the job's place in the queue."""
         self.standing = standing
         reason = standing.reason
         is_stuck = reason is not None and reason.why in _NEVER_ENDS

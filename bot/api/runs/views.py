@@ -17,7 +17,7 @@ from queueing.core.status import Estimate, ModelStatus, Readiness, Standing, Sta
 
 
 def place_of(run: Run) -> dict[str, JsonValue]:
-    """Return a job's place in line, with times in UTC. Unknown values are omitted."""
+    """Return a job's place in the queue, with times in UTC. Unknown values are omitted."""
     told: dict[str, JsonValue] = {"job": run.job.id, "state": str(run.job.state)}
     standing = run.standing
     if standing is None or not run.waits:
@@ -48,7 +48,7 @@ class WholeStream:
         return b""
 
     def place(self, run: Run) -> bytes:
-        """Return a comment with the place in line."""
+        """Return a comment with the place in the queue."""
         return sse.comment(place_of(run))
 
     def keeping(self) -> bytes:

@@ -195,7 +195,7 @@ admins: ["web:local", "demo:you"]
 def main(options: DemoOptions) -> int:
     """Run the demo and return its exit status.
 
-    With `say`, 2 if a line was refused, or if a job or saving a file failed.
+    With `say`, the status is 2 if a line was refused, a job failed or a file could not be saved.
     """
     logs.set_up(level="warning", form="text", secrets=frozenset())
     if not options.say and options.port and not _is_free(options.port):

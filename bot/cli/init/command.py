@@ -97,7 +97,7 @@ def _looked(
 
     Retries with a token if a server needs one.
     """
-    once = {_place(url): url for url in reversed(urls)}  # of two spellings of one server, the first
+    once = {_place(url): url for url in reversed(urls)}  # the first of several spellings
     asked = [url for url in dict.fromkeys(urls) if once[_place(url)] == url]
     for server in process.run(scan.look(asked)):
         found = _with_token(server, terminal, values) if server.wants_token else server
@@ -241,7 +241,7 @@ def _given(folder: Path, terminal: Terminal, environ: Mapping[str, str]) -> Mapp
 
 
 def _own_memory(terminal: Terminal) -> machines.OwnMemory:
-    """Measure this machine, and tell what its driver says."""
+    """Measure this machine's memory and print the result."""
     gpus, maker = process.run(machines.gpus()), ""
     silent = "" if gpus else process.run(machines.why_silent())
     if not (gpus or silent) and (amds := machines.amd_gpus()):

@@ -144,8 +144,8 @@ class OwnMemory:
     def watched(self, vram_mb: int, *, cuda: bool = False) -> str | None:
         """Return the `gpu` setting for a host here; None if models are in a GPU's memory.
 
-        A GPU of CUDA that is not as large as the main memory is in another machine, as behind a
-        tunnel, unless the GPU here shares that memory.
+        A CUDA GPU that is smaller than the main memory is in another machine, for example behind a
+        tunnel, unless the GPU of this machine shares the main memory.
         """
         if not self.gpuless or self.machine_mb is None:
             return None

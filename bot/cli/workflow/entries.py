@@ -54,7 +54,7 @@ def _unusual(why: str) -> ConfigError:
 
 
 def _scalar(text: str) -> str:
-    """Return a text as YAML reads it back as a text."""
+    """Quote a text if YAML would otherwise not read it back as text."""
     plain = _PLAIN.fullmatch(text) and text.casefold() not in _WORDS
     return text if plain else json.dumps(text, ensure_ascii=False)
 

@@ -10,7 +10,7 @@ from queueing.core.errors import BadModel
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 _PLAIN, _INTERNATIONAL = b"tEXt", b"iTXt"
-_UNPACKED = b"\0\0"  # not compressed, and no method of compression
+_UNPACKED = b"\0\0"  # the flag "uncompressed" and the compression method 0
 
 
 def export_in(file: Path) -> str:
@@ -38,7 +38,7 @@ def _of_picture(content: bytes, name: str) -> str:
 
 
 def _texts_in(content: bytes) -> Iterator[tuple[str, str]]:
-    """Yield the names and texts that a PNG contains, except packed ones."""
+    """Yield the names and texts in a PNG, without compressed ones."""
     at = len(_PNG)
     while at + 8 <= len(content):
         size, kind = struct.unpack_from(">I4s", content, at)

@@ -207,7 +207,7 @@ def name_of(call: Call) -> str | None:
 
 
 def quoted_in(call: Call) -> str:
-    """Return the quoted text, after its author's name if it may be another person's."""
+    """Return the quoted text, preceded by its author's name if it may be another person's."""
     invocation = call.invocation
     others = invocation.group or invocation.quoted_by != invocation.user_name
     name = _readable(invocation.quoted_by) if others and invocation.quoted else None

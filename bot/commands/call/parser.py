@@ -127,14 +127,14 @@ def check(command: Command, raw: Mapping[str, Value]) -> Args:
 
 
 def takes_addresses(command: Command) -> bool:
-    """Return whether an address in a command's text can only mean the image that is there."""
+    """Return whether an address in a command's text can only mean the image at that address."""
     return command.topic is Topic.MAKE and command.takes.keys() == {AttachmentKind.IMAGE}
 
 
 def filled(command: Command, fields: Args, more: str) -> Args:
-    """Return the values of fields, and of the options typed beside them in `more`, unchecked.
+    """Return the unchecked values of a form's fields, and of the options typed into `more`.
 
-    Options are also typed into the prompt, as in other programs; a field of their own has
+    Options may also be typed into the prompt, as in other programs; their own fields take
     precedence. Raises `Declined`.
     """
     rest, typed = _take_options(command, clean(more))
@@ -154,7 +154,7 @@ def prompt_of(command: Command) -> Param | None:
 
 
 def _refuse_addresses(values: Args) -> None:
-    """Refuse the address of an image: as words of a prompt it would only spoil the result."""
+    """Refuse the address of an image, because in a prompt it would only spoil the result."""
     for value in values.values():
         if IMAGE_ADDRESS.search(str(value)):
             raise Declined(Refusal(RefusalKind.IMAGE_ADDRESS))

@@ -159,7 +159,7 @@ def _place(call: Call, model: ModelStatus) -> str:
 
 
 def _ready_at(model: ModelStatus) -> float | None:
-    """Return when a model that is in no memory yet will be loaded, if it is loading."""
+    """Return when the first copy of a loading model will be ready; None if one is ready already."""
     if any(copy.residency is Residency.READY for copy in model.copies):
         return None
     loading = (copy.ready_at for copy in model.copies if copy.residency is Residency.LOADING)

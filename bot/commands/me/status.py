@@ -121,7 +121,7 @@ _JOBS_SHOWN = 50
 
 
 async def panel(context: Context, call: Call) -> StatusPanel:
-    """Return the caller's open jobs, and the same about hosts as `/status`."""
+    """Return the caller's open jobs, and the hosts as `/status` shows them."""
     report = context.queue.status.snapshot()
     mine = await context.queue.jobs.open_jobs(call.invocation.user)
     jobs = [job for job in mine if not isinstance(job.request, Embed)]

@@ -1,4 +1,4 @@
-"""Types of values that are compared with something later, so that each has the form it meets there.
+"""Types of values that are compared later, in the form of what they are compared with.
 
 A host name, a GPU or an id in another form would be accepted and then match nothing. Where only one
 meaning is possible, the value is brought into its form; otherwise it is refused.
@@ -53,7 +53,7 @@ def _as_sent(text: str) -> str:
 
 
 def _plain(url: str) -> str:
-    """Refuse an address to which nothing could be added."""
+    """Refuse an address to which no path can be appended."""
     parts = urlsplit(url)
     if re.search(r"[{}]", parts.path):
         raise ValueError("must not contain braces")

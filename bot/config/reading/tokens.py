@@ -1,7 +1,7 @@
 """Types of secret settings: tokens, trimmed, and in the form in which they are accepted.
 
-A token with a comment, a quote or a word too many is refused here. Its platform would only say that
-it does not know the token, and people would replace one that is right.
+A token with a comment, a quote or a word too many is refused here. Its platform would only report
+an unknown token, and people would replace a valid one.
 """
 
 import re
@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, SecretStr
 
 from bot.people.web_people import LEAST_TOKEN, is_weak
 
-_AROUND = "\ufeff\u200b\u200e\u2060"  # signs without width, which copying can add
+_AROUND = "\ufeff\u200b\u200e\u2060"  # zero-width characters, which copying can add
 _QUOTED = re.compile(r"([\"'`]).*\1", re.DOTALL)
 
 
@@ -53,7 +53,7 @@ _SIGNS = r"[A-Za-z0-9_-]"
 _TELEGRAM = re.compile(rf"[0-9]+:({_SIGNS}+)(/test)?")
 _TELEGRAM_SIGNS = range(30, 65)  # it has 35, which Telegram does not promise
 _DISCORD = re.compile(rf"{_SIGNS}+\.{_SIGNS}+\.{_SIGNS}+")
-_FOREIGN = "has a blank, a comment or a sign that no token contains"
+_FOREIGN = "has a space, a comment or a character that no token contains"
 
 
 def _of_telegram(token: SecretStr) -> SecretStr:
@@ -64,14 +64,16 @@ def _of_telegram(token: SecretStr) -> SecretStr:
         raise ValueError('must begin with its digits, without "bot" before them')
     if re.match(r"[0-9]+:.*[^A-Za-z0-9_-]", text):
         raise ValueError(_FOREIGN)
-    raise ValueError("must be a token as @BotFather sends it: digits, a colon, and 35 signs")
+    raise ValueError("must be a token as @BotFather sends it: digits, a colon, and 35 characters")
 
 
 def whole(token: SecretStr) -> SecretStr:
     """Refuse a token of Telegram's own servers that was not copied as a whole."""
     found = _TELEGRAM.fullmatch(token.get_secret_value())
     if found is None or len(found[1]) not in _TELEGRAM_SIGNS:
-        raise ValueError("must have 35 signs after the colon: copy the whole token from @BotFather")
+        raise ValueError(
+            "must have 35 characters after the colon: copy the whole token from @BotFather"
+        )
     return token
 
 
@@ -89,7 +91,7 @@ def _of_discord(token: SecretStr) -> SecretStr:
 
 
 def _mistaken(text: str) -> str:
-    """Return what on the developer portal was probably copied instead of the token."""
+    """Return what was probably copied from the developer portal instead of the token."""
     if text.isdecimal():
         return "; this looks like an id"
     if re.fullmatch(r"[0-9a-f]{64}", text):

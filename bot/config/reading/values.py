@@ -256,7 +256,8 @@ _WANTED = "must be a file, or an address such as postgresql://user:password@host
 class DatabaseServer:
     """A database on a server.
 
-    `sign` is the file for its sign of life, next to the configuration.
+    `sign` is the path, next to the configuration, from which the heartbeat file and the control
+    socket are named.
     """
 
     url: SecretStr

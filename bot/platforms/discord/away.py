@@ -1,9 +1,9 @@
-"""Calls of people who have installed the bot for themselves, from places where it is no member.
+"""Calls by people who installed the bot for themselves, from places where it is not a member.
 
 There the bot can neither write nor edit. It answers through the interaction, to the caller alone,
-for fifteen minutes. What ends later, or after a restart, goes to the caller's direct messages. So
-does what follows an answer of which Discord did not say whether it arrived. A press on an answer
-lets the bot change it for another fifteen minutes.
+for fifteen minutes. A result that comes later, or after a restart, goes to the caller's direct
+messages. So do further messages if Discord did not report whether the answer arrived. Pressing a
+button of an answer lets the bot change the answer for another fifteen minutes.
 """
 
 import time
@@ -21,7 +21,7 @@ from bot.platforms.discord.posts import ORIGINAL, show
 from bot.platforms.discord.renderer import outgoing
 
 TOKEN_S = 890.0  # a little less than Discord's fifteen minutes
-_MARK = "~"  # no other chat's id begins so
+_MARK = "~"  # no other chat's id begins with it
 
 
 def is_away(chat: str) -> bool:
@@ -35,18 +35,18 @@ def caller_of(chat: str) -> int:
 
 
 def from_away(interaction: "discord.Interaction[Any]") -> bool:
-    """Return whether a call comes from a place where the bot is no member."""
+    """Return whether a call comes from a place where the bot is not a member."""
     with_bot = interaction.context.dm_channel or interaction.is_guild_integration()
     return interaction.is_user_integration() and not with_bot
 
 
 @dataclass(frozen=True, slots=True)
 class AwayCall:
-    """What answers a call until a moment.
+    """The webhook that can answer a call until a given time.
 
-    `place` is the message that an answer can be put into however often it is repeated: the first
-    answer to a command, or a message that was pressed. Discord recognises no repeat of a further
-    answer. None is sent after a `doubtful` one, of which Discord did not say whether it arrived.
+    `place` is the message into which an answer can safely be put more than once: the first answer
+    to a command, or a message whose button was pressed. Discord does not recognise repeats of
+    further answers. So none is sent once it is `doubtful` whether one has arrived.
     """
 
     webhook: discord.Webhook
@@ -86,7 +86,7 @@ class AwayCalls:
         self._open.move_to_end(chat)
 
     def answers_to(self, chat: str) -> AwayCall | None:
-        """Return what answers a call, or None if it is too late for that."""
+        """Return the webhook of a call, or None if it is too late to answer."""
         answers = self._open.get(chat)
         return answers if answers is not None and answers.until > self._clock() else None
 
@@ -101,7 +101,7 @@ def _chat(person_id: int, interaction_id: int) -> str:
 
 
 async def answer(answers: AwayCall, content: Content, *, follows: bool) -> int:
-    """Answer a call. Returns the message's id. What `follows` an answer is one more message.
+    """Answer a call. Returns the message's id. With `follows`, posts a further message.
 
     Raises `MessageGone` if a repeat could show it twice, and the library's errors.
     """
@@ -122,7 +122,7 @@ async def _put(answers: AwayCall, content: Content) -> int | None:
 
 
 async def _is_private(webhook: discord.Webhook, place: int | str) -> bool:
-    """Return whether only the caller sees an answer; delete a public promise of one."""
+    """Return whether only the caller sees an answer; delete a public "thinking…"."""
     if place != ORIGINAL:
         return True
     try:

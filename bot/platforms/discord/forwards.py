@@ -43,7 +43,7 @@ def _linked(words: str | None, address: str | None) -> str | None:
 
 
 def is_forward(message: discord.Message) -> bool:
-    """Return whether a message is only a forward, without words of its own."""
+    """Return whether a message is only a forward, without a text."""
     reference = message.reference
     forwards = reference is not None and reference.type is discord.MessageReferenceType.forward
     return forwards and not message.content

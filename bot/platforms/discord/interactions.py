@@ -82,7 +82,7 @@ class InteractionReply:
         self._post = post
         self._button = interaction.type is discord.InteractionType.component
         self._aways = aways
-        self._far = far  # the bot is no member of the chat
+        self._far = far  # the bot is not a member of the chat
         self._away = far  # only the caller can read the answers
         self._group = interaction.guild_id is not None and not far
         here = interaction.channel_id or 0
@@ -194,7 +194,7 @@ class InteractionReply:
         return names_here(here.guild, here.user, named, self._seen, self._channels)
 
     async def _look_up(self, values: Mapping[str, Any], by_id: Collection[str]) -> None:
-        """Learn who is mentioned in what was typed; Discord describes no one in a text."""
+        """Look up the people mentioned in typed text, because Discord does not describe them."""
         texts = [
             value for name, value in values.items() if isinstance(value, str) and name not in by_id
         ]

@@ -1,8 +1,8 @@
 """Messages meant for the bot: a mention, a reply to it, or any direct message.
 
 Discord withholds the text of all other messages, because the bot requests no privileged intent.
-They are ignored, except for a mention of the bot's role: Discord gives each bot a role of its own
-name, and people pick it from the list by mistake.
+They are ignored, except for a mention of the bot's role: Discord gives each bot a role with the
+bot's name, and people pick it from the list by mistake.
 """
 
 import logging
@@ -90,7 +90,7 @@ class DiscordMessageCall:
     async def _aside(self, call: Invocation) -> Invocation:
         """Return a call moved to the author's direct messages. Raises `Declined`.
 
-        A first message there tells whether they take any.
+        The first message there shows whether the author accepts direct messages.
         """
         here, platform = self.message.jump_url, self.platform
         text = say(language_of(call.language), "result.comes_here", place=here)
@@ -144,7 +144,7 @@ class DiscordMessageCall:
         return self._names_our_role() or self._name().search(self.message.content) is not None
 
     def _names_another(self) -> bool:
-        """Return whether the text begins with the name of somebody else, who is meant then."""
+        """Return whether the text begins with somebody else's name, and so is meant for them."""
         return _PERSON.match(self.message.content) is not None
 
     def _names_our_role(self) -> bool:

@@ -1,4 +1,4 @@
-"""Whom and what Discord's ids stand for: in what came with a call, and in what the bot has seen.
+"""Finds the names for Discord's ids, in the data of a call and in what the bot has seen.
 
 Without a privileged intent Discord does not list a server's members, so their names are known only
 from what they write and where they are mentioned. The others are looked up, a few for each call.
@@ -93,7 +93,7 @@ def names_here(
 async def look_up(
     guild: discord.Guild | None, texts: Iterable[str], names: Names, seen: PeopleSeen
 ) -> None:
-    """Learn the names of mentioned people that nothing else tells. Never raises `ChatError`."""
+    """Look up the names of mentioned people that are not known yet. Never raises `ChatError`."""
     if guild is None:
         return
     mentioned = dict.fromkeys(number for text in texts for number in people_in(text))

@@ -326,7 +326,7 @@ class Discord:
     ) -> MessageRef:
         """Answer a call, or write to its caller directly if that is too late.
 
-        What `follows` an answer comes as one more message.
+        With `follows`, posts a further message.
         """
         try:
             answers = self._answers_to(chat)
@@ -370,7 +370,7 @@ class Discord:
         return rights_of(member, member.guild_permissions)
 
     def _answers_to(self, chat: str) -> AwayCall:
-        """Return what answers a call. Raises `MessageGone` if it is too late for that."""
+        """Return the webhook of a call. Raises `MessageGone` if it is too late to answer."""
         answers = self._aways.answers_to(chat)
         if answers is None:
             raise MessageGone("the call can be answered no longer")

@@ -214,7 +214,7 @@ def _escaped(found: re.Match[str]) -> str:
 def _upload(file: File, content: Content, *, named: str) -> discord.File:
     """Return a new upload of a file; each try needs its own.
 
-    With a beginning for its name, the name is one by which a component can refer to it.
+    If `named` is not empty, the file's name begins with it, and a component can refer to the file.
     """
     return discord.File(
         io.BytesIO(file.data),

@@ -1,4 +1,4 @@
-"""Shows at the top of a chat that a file is being sent, while its upload takes its time."""
+"""Shows at the top of a chat that a file is being sent, during a slow upload."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ from backends.common.file_types import mime_of
 from bot.platforms.telegram.messages import Destination
 from queueing.core.requests import File
 
-AFTER_S = 0.5  # a quicker upload needs no word, which would outlast it
+AFTER_S = 0.5  # the notice would outlast a quicker upload
 EVERY_S = 4.5  # Telegram shows an action for five seconds
 
 _ACTIONS = {

@@ -162,8 +162,8 @@ class CallReader:
     def _question(self, message: Message, words: Heard) -> TypedCommand | None:
         """Return what a message without a command asks.
 
-        The bare name is about another person's text if it is a reply to it, else it asks for the
-        commands. A reply that begins with somebody else's name is meant for them.
+        The bot's name alone asks about another person's text if it replies to one, and otherwise
+        asks for the commands. A reply that begins with somebody else's name is meant for them.
         """
         to_us = self.is_ours(message.reply_to_message) and not names_another(words)
         asks = words.named or is_private(message.chat) or to_us
@@ -189,7 +189,8 @@ class CallReader:
     def is_ours(self, message: Message | None) -> bool:
         """Return whether the bot wrote a message.
 
-        In a topic, every message replies to the topic's beginning if to nothing else.
+        In a topic, a message that replies to nothing else counts as a reply to the topic's
+        beginning.
         """
         wrote = message is not None and id_of(message.from_user) == self.bot.id
         return wrote and message is not None and message.forum_topic_created is None

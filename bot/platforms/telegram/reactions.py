@@ -33,8 +33,8 @@ class Reactions:
     def wanted(self, call: Invocation) -> bool:
         """Return whether a call is a request in a group that gets a reaction.
 
-        A reply to one of the bot's pictures may be meant for people, and so may the parts of an
-        album that name no bot.
+        A reply to one of the bot's images may be meant for people, and so may the parts of an album
+        that name no bot.
         """
         addressed = call.album is None or (call.album.asks and not call.album.begun)
         return call.group and call.command in self._asking and addressed and not call.to_words

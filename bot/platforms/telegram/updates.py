@@ -188,7 +188,7 @@ class Updates:
         """Start handling an update. Returns False if it cannot be read."""
         try:
             self._take(update)
-        except Exception:  # noqa: BLE001  # it would come again for ever, and before all others
+        except Exception:  # noqa: BLE001  # it would be redelivered forever, before all others
             _log.exception("dropped update %d, which cannot be read", update.update_id)
             return False
         return True
@@ -235,7 +235,7 @@ class Updates:
                 places.enter_context(part.arrival)
             try:
                 await self._serve(updates, parts[0].arrival)
-            except Exception:  # noqa: BLE001  # it would come again for ever
+            except Exception:  # noqa: BLE001  # it would be redelivered forever
                 numbers = ", ".join(str(update.update_id) for update in updates)
                 _log.exception("dropped update %s, which could not be handled", numbers)
         for update in updates:

@@ -1,7 +1,7 @@
 """The web chat: a page served by this process, a platform like Discord and Telegram.
 
-Owns the HTTP server and the conversations of each person. Messages are stored in a `ChatLog`, so they reach a
-person whether or not one of their pages is open.
+Owns the HTTP server and each person's conversations. Messages are stored in a `ChatLog`, so they
+reach a person whether or not one of their pages is open.
 """
 
 import asyncio

@@ -64,7 +64,7 @@ def require_paper_weight(name: str, size: int) -> None:
 async def opened(name: str, data: bytes, *, characters: int, images: int) -> DocumentContents:
     """Return the contents of an untrusted document, with at most so many characters and images.
 
-    Raises `Declined`, also for pages without text if no image of them is wanted.
+    Raises `Declined`, including for pages without text if no image of them is wanted.
     """
     require_paper_weight(name, len(data))
     file = File(name=name, mime="", data=data)

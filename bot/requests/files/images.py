@@ -51,7 +51,7 @@ async def checked(data: bytes, name: str = "") -> File:
 
     Only PNG, JPEG and WebP are opened here; AVIF, BMP, GIF and TIFF are converted by another
     process. The number of pixels is read before anything is decoded, and the whole image must
-    decode. A neutral name replaces the person's, which only helps to name unreadable formats. The
+    decode. The file gets a neutral name; `name` only helps to identify unreadable formats. The
     metadata of cameras and programs is removed.
     """
     if mime_of(data) in CONVERTED:

@@ -45,12 +45,12 @@ async def test_what_a_message_owes_is_shown_by_the_process_that_serves_its_chat(
     here, there = FakeChat("here"), FakeChat("there")
     async with bot(given, here) as running:
         task = Task(command="preload", model="flux", language="en")
-        await running.records.debts.begin("there", "2", None, task, running.clock.now())
+        await running.records.updates.begin("there", "2", None, task, running.clock.now())
     async with bot(given, here) as running:
         await asyncio.sleep(600)
-        assert len(await running.records.debts.all()) == 1
+        assert len(await running.records.updates.all()) == 1
     assert here.messages == {}
     async with bot(given, there) as running:
         await asyncio.sleep(600)
-        assert await running.records.debts.all() == []
+        assert await running.records.updates.all() == []
     assert [message.chat for message in there.messages.values()] == ["2"]

@@ -30,7 +30,7 @@ def last(chat: FakeChat) -> str:
 
 
 async def owed(running: Bot) -> int:
-    return len(await running.records.debts.all())
+    return len(await running.records.updates.all())
 
 
 @pytest.mark.parametrize("after_s", [0.0, 0.5, 5.0, 19.0, 21.0])

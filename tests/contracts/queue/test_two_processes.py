@@ -282,10 +282,10 @@ async def test_what_one_process_notes_the_other_reads(two: Two) -> None:
     await other.note("commands", "hash")
     assert await one.noted("commands") == "hash"
     task = Task(command="loras", language="en")
-    debt = await one.debts.begin("telegram", "7", None, task, 5.0)
-    assert await other.debts.all() == [debt]
-    await other.debts.settle(debt)
-    assert await one.debts.all() == []
+    update = await one.updates.begin("telegram", "7", None, task, 5.0)
+    assert await other.updates.all() == [update]
+    await other.updates.settle(update)
+    assert await one.updates.all() == []
 
 
 async def test_of_two_that_begin_a_part_one_may_send_it(two: Two) -> None:

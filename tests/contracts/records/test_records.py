@@ -6,7 +6,13 @@ import pytest
 
 from bot.core.answers import Task
 from bot.core.platform import MessageRef
-from bot.delivery.records import Debts, MessageRecords, ReplyPrompt, SentMessage, Unreachable
+from bot.delivery.records import (
+    MessageRecords,
+    PendingUpdates,
+    ReplyPrompt,
+    SentMessage,
+    Unreachable,
+)
 from bot.people.links import LinkEnds
 from queueing.store.jobs.job_store import JobStore
 from queueing.store.sql.database import Database
@@ -24,8 +30,8 @@ def records(database: Database) -> MessageRecords:
 
 
 @pytest.fixture
-def debts(records: MessageRecords) -> Debts:
-    return records.debts
+def updates(records: MessageRecords) -> PendingUpdates:
+    return records.updates
 
 
 @pytest.fixture
@@ -257,38 +263,38 @@ async def test_ending_the_links_of_no_job_is_fine(ends: LinkEnds) -> None:
 # ---------------------------------------------------------------- messages that are not true yet
 
 
-async def test_a_debt_goes_its_way_until_it_is_settled(debts: Debts) -> None:
+async def test_an_update_goes_its_way_until_it_is_settled(updates: PendingUpdates) -> None:
     """A restart would leave "Loading flux…" standing for ever."""
     task = Task(command="preload", model="flux", language="de")
-    debt = await debts.begin("telegram", "42", ref("1"), task, 5.0)
-    assert (debt.ref, debt.request, debt.task, debt.runs) == (None, ref("1"), task, 0)
-    debt = await debts.shown(debt, ref("2", chat="43"))
-    debt = await debts.begun(debt)
-    debt = await debts.done(debt, ("It is ready.",))
-    assert (debt.ref, debt.runs, debt.outcome) == (ref("2", chat="43"), 1, ("It is ready.",))
-    assert list(await debts.all()) == [debt]
-    await debts.settle(debt)
-    assert list(await debts.all()) == []
+    update = await updates.begin("telegram", "42", ref("1"), task, 5.0)
+    assert (update.ref, update.request, update.task, update.runs) == (None, ref("1"), task, 0)
+    update = await updates.shown(update, ref("2", chat="43"))
+    update = await updates.begun(update)
+    update = await updates.done(update, ("It is ready.",))
+    assert (update.ref, update.runs, update.outcome) == (ref("2", chat="43"), 1, ("It is ready.",))
+    assert list(await updates.all()) == [update]
+    await updates.settle(update)
+    assert list(await updates.all()) == []
 
 
-async def test_debts_come_oldest_first(debts: Debts) -> None:
+async def test_updates_come_oldest_first(updates: PendingUpdates) -> None:
     """A chat would be told of a later act before an earlier one."""
-    made = [await debts.deleted(ref(f"{number}"), "en", 5.0) for number in range(3)]
-    assert list(await debts.all()) == made
-    assert {debt.task for debt in made} == {None}
+    made = [await updates.deleted(ref(f"{number}"), "en", 5.0) for number in range(3)]
+    assert list(await updates.all()) == made
+    assert {update.task for update in made} == {None}
 
 
-async def test_a_debt_follows_its_chat_without_its_messages(debts: Debts) -> None:
+async def test_an_update_follows_its_chat_without_its_messages(updates: PendingUpdates) -> None:
     """The bot would edit a message of another chat that has the same number."""
-    debt = await debts.moved(await debts.deleted(ref("1"), "en", 5.0), "-100")
-    assert (debt.chat, debt.ref, debt.request) == ("-100", None, None)
+    update = await updates.moved(await updates.deleted(ref("1"), "en", 5.0), "-100")
+    assert (update.chat, update.ref, update.request) == ("-100", None, None)
 
 
-async def test_a_job_deleted_undelivered_leaves_a_debt(
+async def test_a_job_deleted_undelivered_leaves_an_update(
     records: MessageRecords, database: Database, job_ids: tuple[int, ...]
 ) -> None:
     """Its message would promise a result for ever."""
     await records.note_message(job_ids[0], ref("1"), 5.0)
     await JobStore(database).erase(job_ids)
-    (debt,) = await records.debts.all()
-    assert (debt.ref, debt.language, debt.task) == (ref("1"), "de", None)
+    (update,) = await records.updates.all()
+    assert (update.ref, update.language, update.task) == (ref("1"), "de", None)

@@ -105,7 +105,7 @@ def _started_from(graph: Graph) -> frozenset[str]:
 
 
 def _used_as(graph: Graph, key: str) -> frozenset[str]:
-    """Return the names of the inputs that an image reaches, also through nodes that change it."""
+    """Return the names of the inputs that an image reaches, directly or through other nodes."""
     names, todo, seen = set[str](), [key], {key}
     while todo:
         source = todo.pop()

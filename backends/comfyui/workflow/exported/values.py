@@ -118,7 +118,7 @@ def _steps_of(graph: Graph, sampler: str) -> InputPlace | None:
 
 
 def _parts(graph: Graph, sampler: str, many: int) -> Iterator[InputPlace]:
-    """Yield the steps at which a sampler takes over or hands on."""
+    """Yield the inputs for the steps at which a sampler begins or ends."""
     for name in (*_BEGINS, *_ENDS):
         place = number_place(graph, sampler, name)
         value = _value(graph, place)

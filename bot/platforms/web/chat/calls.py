@@ -205,7 +205,7 @@ class Calls:
         return TakenFrame(key=remove.key)
 
     async def see(self, person: WebPerson, chat: str) -> None:
-        """Record that a person has seen a conversation, and tell their other pages."""
+        """Record that a person has seen a conversation, and notify their other pages."""
         if self.allowed(person):
             await self.log.conversations.see(chat)
             self._posted(chat)

@@ -121,7 +121,7 @@ export class Message {
     if (pending) return this.drawPending(pending);
     const time = make("time", { title: fullText(at), dateTime: new Date(at * 1000).toISOString() }, clockText(at));
     this.meta.replaceChildren(time);
-    // A result has these among its actions, and nobody replies to a place in line.
+    // A result has these among its actions, and nobody replies to a place in the queue.
     if (shown.author !== "usher" || shown.quiet || shown.waits || isResult(shown)) return;
     this.meta.append(plainButton(say("reply"), () => this.on.reply(message, shortText(this.shown))));
     if (!hasMarkdown(shown)) return;

@@ -1,4 +1,4 @@
-"""The chat page's own files as browsers get them: ready to paint, and to be kept for a time offline.
+"""The chat page's own files as browsers get them: ready to paint, and cacheable for offline use.
 
 The first paint needs one answer, because the styles are within the page. The modules and the
 service worker's list are found in the scripts, so neither can name a file that is not there.
