@@ -137,6 +137,8 @@ class Content:
     - `awaits`: a reply to this message is expected, so a platform may open the reader's keyboard for it.
     - `secret`: a platform whose messages the bot keeps itself shows the content once and stores nothing.
     - `waits`: it is the status of an open job, which a platform may show as a card.
+    - `sizes` are the widths and heights in pixels of what it shows or of what an open job will probably
+      make, for which a platform may keep room.
     - `refused`: it says why a call was not carried out.
     """
 
@@ -151,6 +153,7 @@ class Content:
     secret: bool = False
     waits: bool = False
     refused: bool = field(default=False, compare=False)
+    sizes: tuple[tuple[int, int], ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

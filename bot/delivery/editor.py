@@ -38,8 +38,10 @@ from bot.texts import status
 from bot.texts.busy_queues import busy_queue
 from bot.texts.catalogue import join, word
 from bot.texts.paging import is_long, last_page
-from queueing.core.jobs import JobState
+from queueing.core.jobs import Job, JobState
 from queueing.core.ports import Clock
+from queueing.core.requests import TextToImage, TextToVideo
+from queueing.core.specs import sides
 from queueing.core.status import Standing
 
 log = logging.getLogger(__name__)
@@ -88,6 +90,8 @@ class Editor:
                 previews=limits.previews,
                 rarely=rarely,
             )
+        if content.waits:
+            content = replace(content, sizes=self._sizes(message.job))
         if not message.written:
             language = message.origin.language
             hint = status.near_model(message.origin.near, language)
@@ -95,6 +99,15 @@ class Editor:
             body = join((*content.body, *hint, *(("\n", *told) if told else ())))
             content = content if body == content.body else replace(content, body=body)
         return self.renderer.hidden(message.job, message.origin, last_page(content, limits))
+
+    def _sizes(self, job: Job) -> tuple[tuple[int, int], ...]:
+        """Return the sizes of the images or the video that an open job will probably make."""
+        request = job.request
+        if not isinstance(request, TextToImage | TextToVideo):
+            return ()
+        width, height = sides(request, self.models.offer.usual.get(job.model, {}))
+        count = request.count if isinstance(request, TextToImage) else 1
+        return ((round(width), round(height)),) * count
 
     async def refresh(self, message: StatusMessage) -> bool:
         """Make a message show its job's present state. Returns whether nothing more is to be shown.

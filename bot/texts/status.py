@@ -210,7 +210,10 @@ def result(
         body += ("\n", *note)
     images = sum(file.mime.startswith("image/") for file in output.files)
     rows = results.of_result(job, language, abilities, images=images, gallery=gallery)
-    return Content(body=join(body), files=files, buttons=rows, alt=shown_in(job.request))
+    sizes = () if measures.size is None else (measures.size,)
+    return Content(
+        body=join(body), files=files, buttons=rows, alt=shown_in(job.request), sizes=sizes
+    )
 
 
 def shown_in(request: Request) -> str:

@@ -281,9 +281,16 @@ def usual_pixels(request: Request, usual: Mapping[str, float]) -> float:
 
 def pixels(request: TextToImage | TextToVideo, usual: Mapping[str, float]) -> float:
     """Return the pixels of one image or frame that a request asks for."""
+    width, height = sides(request, usual)
+    return width * height
+
+
+def sides(request: TextToImage | TextToVideo, usual: Mapping[str, float]) -> tuple[float, float]:
+    """Return the width and height of one image or frame that a request asks for."""
     width, height = request.usual_sides
-    return (request.width or usual.get("width", width)) * (
-        request.height or usual.get("height", height)
+    return (
+        request.width or usual.get("width", width),
+        request.height or usual.get("height", height),
     )
 
 

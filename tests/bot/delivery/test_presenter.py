@@ -46,6 +46,17 @@ async def test_one_message_lives_from_the_line_to_the_result(running: Bot) -> No
 
 
 @in_bot()
+async def test_a_status_tells_the_room_that_its_result_needs(running: Bot) -> None:
+    """A page would jump when the images take the place of the words."""
+    for asked in ("--size 768x512 --count 2", ""):
+        await running.dispatcher.call(running.chat.call(f"/image flux a cat {asked}"))
+    await quiet(running)
+    first, second = (await settled(running)).messages.values()
+    assert first.contents[0].sizes == ((768, 512), (768, 512))
+    assert second.contents[0].sizes == ((1024, 1024),)
+
+
+@in_bot()
 async def test_a_job_that_starts_at_once_is_first_seen_at_work(running: Bot) -> None:
     """Each would cost a forecast and a message about a wait that no one could read in time."""
     for _ in range(2):  # the first loads the model

@@ -115,7 +115,8 @@ class ShownMessage(Record):
 
     `quiet` marks an answer that other platforms would show only to the caller. `reply_to` is the
     message it answers. `spoiler` hides the images until the reader reveals them. `about` are
-    the files of the line it answers. `waits` marks the status of an open job.
+    the files of the line it answers. `waits` marks the status of an open job. `sizes` are the widths
+    and heights of what it shows or will show, in pixels, as far as the files do not tell.
     """
 
     author: Literal["person", "usher"]
@@ -127,6 +128,7 @@ class ShownMessage(Record):
     spoiler: bool = False
     about: tuple[ShownFile, ...] = ()
     waits: bool = False
+    sizes: tuple[tuple[int, int], ...] = ()
 
 
 def text_of(shown: ShownMessage) -> str:

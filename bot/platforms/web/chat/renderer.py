@@ -83,6 +83,7 @@ def shown_of(
         reply_to=reply_to,
         spoiler=content.spoiler,
         waits=content.waits,
+        sizes=content.sizes,
     )
 
 

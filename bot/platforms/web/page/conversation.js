@@ -89,7 +89,7 @@ export class Conversation {
 
   /** Show a message the person has just sent, before the server has it. */
   pending(message, text, images, note) {
-    const shown = { author: "person", body: [{ kind: "text", text }], files: [], buttons: [] };
+    const shown = { author: "person", body: [{ kind: "text", text }], files: [], buttons: [], sizes: [] };
     this.put({ message, place: Infinity, number: -1, at: Date.now() / 1000, shown, pending: { text, images, note } });
     this.toEnd();
   }

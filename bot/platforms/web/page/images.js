@@ -15,17 +15,34 @@ const shownFrom = (file) => (file.size > SMALL_ENOUGH ? `${addressOf(file)}?smal
 
 /**
  * Make the element of a file. `open` is called to enlarge an image. `told` has its `name` and what it
- * `shows`, for screen readers, because a server's file names are meaningless.
+ * `shows`, for screen readers, because a server's file names are meaningless. `size` is a video's.
  */
-export function fileNode(file, open, hidden, told) {
+export function fileNode(file, open, hidden, told, size) {
   if (isImage(file)) return imageNode(file, open, hidden, told);
-  return kindPlayed(file) ? playerNode(file, hidden) : downloadNode(file);
+  return kindPlayed(file) ? playerNode(file, hidden, size) : downloadNode(file);
+}
+
+/** Keep the room that something of a width and height needs; without them, forget it. */
+export function keepRatio(node, [width, height] = []) {
+  if (height) node.style.setProperty("--ratio", width / height);
+  else node.style.removeProperty("--ratio");
+}
+
+/** Make the rooms of what an open job will still show. */
+export function roomsOf({ files, sizes, waits }) {
+  const left = waits ? sizes.slice(files.length) : [];
+  return left.map((size) => {
+    const node = make("div", { className: "image room", "aria-hidden": "true" });
+    keepRatio(node, size);
+    return node;
+  });
 }
 
 /** Make a video or sound player. A hidden video is fetched only once the person reveals it. */
-function playerNode(file, hidden) {
+function playerNode(file, hidden, size) {
   const kind = kindPlayed(file);
   const node = make("div", { className: "player", "data-file": file.id });
+  if (kind === "video") keepRatio(node, size);
   const player = make(kind, { controls: true, preload: "metadata" });
   const put = (shown) => {
     player.src = addressOf(file);
@@ -62,7 +79,7 @@ function imageNode(file, open, hidden, { name, shows }) {
   const image = make("img", { src: shownFrom(file), alt: shows, decoding: "async" });
   const node = make("button", { type: "button", className: "image", "data-file": file.id,
     "aria-label": say("open_image", { name }) }, image);
-  if (file.width) node.style.setProperty("--ratio", file.width / file.height); // reserves its space
+  if (file.width) keepRatio(node, [file.width, file.height]);
   if (hidden) hide(node);
   node.addEventListener("click", () => {
     if (!node.classList.contains("spoiler")) return open(file.id);
@@ -99,14 +116,16 @@ export function letGo(node) {
   if (image) image.onerror = null;
 }
 
-/** Replace an image with the next one once that is loaded, so that previews never flicker. */
+/** Replace what a box begins with once the next one is loaded, so that previews never flicker. */
 export function swapWhenLoaded(box, node) {
   const image = node.querySelector("img");
-  if (!box.firstElementChild || node === box.firstElementChild || image.complete) {
-    return box.replaceChildren(node);
-  }
+  const swap = (shown) => {
+    if (shown !== box.firstElementChild) box.firstElementChild?.remove();
+    box.prepend(shown);
+  };
+  if (!box.firstElementChild || node === box.firstElementChild || !image || image.complete) return swap(node);
   box.coming = node;
-  const swap = (shown) => box.coming === node && box.replaceChildren(shown);
-  image.addEventListener("load", () => swap(node), { once: true });
-  node.addEventListener("broken", (event) => swap(event.detail), { once: true });
+  const arrived = (shown) => box.coming === node && swap(shown);
+  image.addEventListener("load", () => arrived(node), { once: true });
+  node.addEventListener("broken", (event) => arrived(event.detail), { once: true });
 }

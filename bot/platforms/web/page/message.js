@@ -4,7 +4,7 @@
 import { actionRows, imageActions, isResult } from "./actions.js";
 import { drawBody, hasMarkdown, markdownText, shortText } from "./body.js";
 import { make } from "./dom.js";
-import { citation, fileNode, isImage, letGo, swapWhenLoaded } from "./images.js";
+import { citation, fileNode, isImage, keepRatio, letGo, roomsOf, swapWhenLoaded } from "./images.js";
 import { copyText } from "./markdown.js";
 import { clockText, fullText } from "./moments.js";
 import { isPast } from "./past.js";
@@ -42,7 +42,8 @@ export class Message {
     const queues = shown.waits ? this.on.queues() : null;
     this.part("body", [shown.body, queues], () => this.drawText(shown, queues));
     const onImages = shown.files.filter(isImage).length > 1 && [shown.buttons, this.on.editsImages()];
-    this.part("files", [shown.files, shown.spoiler, onImages, pending?.images], () => this.drawFiles(entry));
+    this.part("files", [shown.files, shown.sizes, shown.waits, shown.spoiler, onImages, pending?.images],
+      () => this.drawFiles(entry));
     this.part("buttons", [shown.buttons, isPast(shown.body) && shown.body, isResult(shown) && shown.files],
       () => this.drawButtons(entry));
     this.part("meta", [entry.at, pending, hasMarkdown(shown), isResult(shown)], () => this.drawMeta(entry));
@@ -84,28 +85,45 @@ export class Message {
       return this.files.replaceChildren(...sent);
     }
     const old = new Map([...this.files.children].map((node) => [node.dataset.file, node]));
-    const images = files.filter(isImage);
-    const seen = this.files.querySelector(".image:not(.spoiler)"); // a preview was already visible
-    this.files.hidden = files.length === 0;
-    this.files.classList.toggle("several", images.length > 1);
-    for (const node of [...old.values(), this.files.coming]) {
+    const seen = this.files.querySelector(".image:not(.spoiler, .room)"); // a preview was already visible
+    const coming = [this.files, ...this.files.children].map((box) => box.coming);
+    for (const node of [...old.values(), ...coming]) {
       if (node && !files.some((file) => file.id === node.dataset.file)) letGo(node);
     }
     this.files.coming = null;
-    const nodes = files.map((file, at) =>
-      old.get(file.id) ?? fileNode(file, (id) => this.on.enlarge(shown, id), spoiler && !seen, told(shown, at)));
-    if (images.length === 1 && files.length === 1) swapWhenLoaded(this.files, nodes[0]);
-    else if (images.length < 2) this.files.replaceChildren(...nodes);
-    else this.files.replaceChildren(...nodes.map((node, at) => this.numbered(node, images.indexOf(files[at]) + 1, entry)));
+    const nodes = files.map((file, at) => old.get(file.id) ??
+      fileNode(file, (id) => this.on.enlarge(shown, id), spoiler && !seen, told(shown, at), shown.sizes[at]));
+    this.putFiles([...nodes, ...roomsOf(shown)], entry);
   }
 
-  /** Return one of several images with its number and its actions on it. */
-  numbered(node, number, entry) {
-    if (number === 0) return node;
-    const { file } = node.dataset;
-    const shot = node.matches(".shot") ? node : make("div", { className: "shot", "data-file": file }, node);
-    shot.firstElementChild.dataset.number = number;
-    shot.replaceChildren(shot.firstElementChild, ...[imageActions(entry, number, this.on)].filter(Boolean));
+  /** Put the elements of files in their places, with rooms for what is still to be made. */
+  putFiles(nodes, entry) {
+    const { files, sizes, waits } = entry.shown;
+    const places = [...this.files.children];
+    const images = nodes.filter((node) => node.matches(".image, .shot"));
+    this.files.hidden = nodes.length === 0;
+    this.files.classList.toggle("several", images.length > 1);
+    this.node.classList.toggle("roomy", Boolean(waits && nodes.length));
+    keepRatio(this.files, files[0]?.width ? [files[0].width, files[0].height] : sizes[0]);
+    if (nodes.length > 1 || places.length > 1) this.files.replaceChildren();
+    if (nodes.length === 1) return swapWhenLoaded(this.files, nodes[0]);
+    const there = (place) => files.some((file) => file.id === place?.dataset.file);
+    this.files.append(...nodes.map((node, at) => (images.length < 2 || !images.includes(node)
+      ? node : this.shot(node, images.indexOf(node) + 1, entry, there(places[at]) ? null : places[at]))));
+  }
+
+  /** Return the box of one of several images, with its number and its actions on it. `place` is the box before it. */
+  shot(node, number, entry, place) {
+    const shot = node.matches(".shot") ? node : make("div", { className: "shot", "data-file": node.dataset.file });
+    if (shot !== node) {
+      shot.image = node;
+      if (place?.matches(".shot")) shot.append(place.firstElementChild);
+      swapWhenLoaded(shot, node);
+    }
+    shot.querySelector(".image-actions")?.remove();
+    if (shot.image.matches(".room")) return shot;
+    shot.image.dataset.number = number;
+    shot.append(...[imageActions(entry, number, this.on)].filter(Boolean));
     return shot;
   }
 

@@ -20,9 +20,11 @@ from tests.backends.media.planted import SECRET
 from tests.backends.media.recorded_videos import KINDS, tags_of, video
 
 
-def content(kind: str, *, spoiler: bool = False) -> Content:
+def content(
+    kind: str, *, spoiler: bool = False, sizes: tuple[tuple[int, int], ...] = ()
+) -> Content:
     file = File(name=f"wan-1.{kind}", mime=KINDS[kind].mime, data=video(kind, frames=24))
-    return Content(files=(file,), spoiler=spoiler)
+    return Content(files=(file,), spoiler=spoiler, sizes=sizes)
 
 
 @pytest.mark.browser
@@ -43,6 +45,19 @@ async def test_videos_and_sound_play_in_place(tmp_path_factory: pytest.TempPathF
             await page.click(".asks")
             await page.wait("document.querySelectorAll('video').length === 2")
             await page.wait("[...document.querySelectorAll('video')].at(-1).videoWidth === 64")
+
+            # A card keeps the room that its video needs.
+            sizes = ((640, 360),)
+            ref = await web.send("local", Content(body=("wan",), waits=True, sizes=sizes))
+            room = "(({ offsetWidth, offsetHeight }) => [offsetWidth, offsetHeight])"
+            await page.wait("document.querySelector('.room') !== null")
+            before = await page.evaluate(f"{room}(document.querySelector('.room'))")
+            await web.edit(ref, content("webm", sizes=sizes))
+            await page.wait("document.querySelectorAll('video').length === 3")
+            last = "[...document.querySelectorAll('video')].at(-1)"
+            assert await page.evaluate(f"{room}({last})") == before
+            await page.wait(f"{last}.videoWidth === 64")
+            assert await page.evaluate(f"{room}({last})") == before
             assert page.errors == []
 
 
