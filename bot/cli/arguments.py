@@ -54,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
         commands.add_parser("workflow", help="turn workflows exported from ComfyUI into models")
     )
 
-    backup = commands.add_parser("backup", help="copy the database, also while the bot runs")
+    backup = commands.add_parser("backup", help="copy the database, even while the bot runs")
     backup.add_argument(
         "file", type=Path, metavar="FILE", help="replaced once the copy is complete"
     )

@@ -93,7 +93,7 @@ class ChatHistory(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MessageRef:
-    """Identifies a message, also after a restart.
+    """Identifies a message, even after a restart.
 
     `chat` is the platform's own id of a chat, including its thread if there is one. It is opaque to
     all other code. `others` are messages that were sent with it, such as the images of an album.

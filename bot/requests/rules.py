@@ -201,7 +201,7 @@ def offers_lora(rule: Rule, name: str) -> bool:
 
 
 def require_loras(rule: Rule, request: Request) -> None:
-    """Refuse a LoRA that a rule does not allow, also one in the prompt. Raises `Declined`."""
+    """Refuse a LoRA that a rule does not allow, in the prompt or elsewhere. Raises `Declined`."""
     if rule.loras is None or not isinstance(request, Generation):
         return
     written = shared_prompts.tagged(f"{request.prompt}\n{request.negative or ''}")

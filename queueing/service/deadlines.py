@@ -5,7 +5,7 @@ another model takes the GPU first. The time for which a cutoff lets other models
 therefore added, and the work of the job's batch counts twice. Nor can it predict that a machine
 falls asleep before then, so the time to wake is added for every machine that can be woken.
 
-Deadlines are read from the store, so each takes effect once, also after a restart.
+Deadlines are read from the store, so each takes effect once, even after a restart.
 """
 
 import asyncio

@@ -143,7 +143,7 @@ def damage_of(url: str) -> list[str]:
 
 
 def back_up(url: str, target: Path) -> None:
-    """Write a consistent copy of a SQLite file. Raises `StoreError`, also for PostgreSQL."""
+    """Write a consistent copy of a SQLite file. Raises `StoreError`, including for PostgreSQL."""
     if is_postgres(url):
         raise StoreError(_server_tools().BACKUP_ADVICE)
     backup.backup(_file(url), target)
@@ -152,7 +152,7 @@ def back_up(url: str, target: Path) -> None:
 def restore(url: str, file: Path, migrations: Sequence[MigrationSet]) -> Path | None:
     """Replace a SQLite file with a backup. Returns where the old file is kept, if there was one.
 
-    Raises `StoreError`, also for PostgreSQL.
+    Raises `StoreError`, including for PostgreSQL.
     """
     if is_postgres(url):
         raise StoreError(_server_tools().RESTORE_ADVICE)

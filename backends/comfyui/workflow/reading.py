@@ -77,7 +77,7 @@ def _hint(error: json.JSONDecodeError) -> str:
     """Return a hint if a common mistake is at the place of the error."""
     after = error.doc[error.pos :].lstrip()
     if found := _UNQUOTED.match(error.doc, max(error.pos - 1, 0)):
-        return f': put the placeholder in quotes, as in "{found[0]}", also for a number'
+        return f': put the placeholder in quotes, as in "{found[0]}", even for a number'
     if after.startswith(("//", "/*", "#")):
         return ": JSON has no comments"
     if after.startswith(("}", "]")) or error.msg.startswith("Illegal trailing comma"):

@@ -4,7 +4,7 @@ Only https and full host names are allowed: otherwise a caller could reach hosts
 machine can reach, such as routers, metadata services and model servers.
 
 Each name is resolved once, and the connection uses the addresses that were checked. That prevents
-DNS rebinding, also through a proxy.
+DNS rebinding, even through a proxy.
 """
 
 import asyncio

@@ -235,7 +235,7 @@ class Runs:
         return run is not None and run.watched
 
     def open(self) -> None:
-        """Accept callers, also after `close`."""
+        """Accept callers, even after `close`."""
         self._closed = False
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Reads the text of an exported workflow, also from an image that ComfyUI saved."""
+"""Reads the text of an exported workflow, from a text file or from an image that ComfyUI saved."""
 
 import struct
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE

@@ -33,7 +33,7 @@ async def handle_drain(context: Context, call: Call) -> Answer:
 
 
 async def work_drain(context: Context, task: Task) -> Content:
-    """Drain the host and report the outcome, also if it was resumed in between."""
+    """Drain the host and report the outcome, even if it was resumed in between."""
     host = task.host or ""
     try:
         hosts = context.catalog.gpus(host) or (host,)

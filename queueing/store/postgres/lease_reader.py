@@ -1,4 +1,4 @@
-"""Reads leases and what their holders published, also before this process opens the database."""
+"""Reads leases and what their holders published, even before this process opens the database."""
 
 import time
 from collections.abc import Sequence

@@ -138,7 +138,7 @@ async def test_too_many_files_in_an_hour_are_refused_with_when_there_is_room(
         await say(running, "/image a cat", "fake:2", files=(image(),))
         await say(running, "/image a cat", "fake:1")
     (told,) = running.chat.answers
-    assert told.startswith("You've sent as many files as you're allowed in an hour.")
+    assert told.startswith("You've sent as many files as you may in an hour.")
 
 
 @in_bot()
