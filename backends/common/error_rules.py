@@ -87,7 +87,9 @@ BY_CODE: Mapping[str, int] = {  # for servers that report an error in a response
 }
 # Linear: an unclosed "{" matches to the end of the text, since a server may send 64 KB of them.
 _QUOTED = re.compile(r"""\{(?:.*\}|.*)|\[(?:.*\]|.*)|"[^"]*"|(?<!\w)'[^']*'(?!\w)""", re.DOTALL)
-OF_KEYS = frozenset({"invalid_api_key", "authentication_error"})
+OF_KEYS = frozenset(
+    {"invalid_api_key", "authentication_error", "token_not_found_in_db", "expired_key"}
+)
 _WRONG_KEY = ("(incorrect|invalid) api key.*", "api key (not valid|expired|is invalid).*")
 OF_CREDIT = frozenset(
     {
@@ -95,14 +97,29 @@ OF_CREDIT = frozenset(
         "exceeded_current_quota_error",
         "billing_not_active",
         "billing_hard_limit_reached",
+        "budget_exceeded",  # LiteLLM
+        "arrearage",  # DashScope, also the next one
+        "allocationquota.freetieronly",
+        "accountoverdueerror",  # Volcengine
     }
 )
 _NO_CREDIT = (
     "insufficient (balance|credit|funds).*",
-    "your (credit|account) balance is .*",
-    "you exceeded your current quota, please check your plan and billing details.*",
+    "(sorry, )?your (credit|account) balance is .*",
+    # Gemini also sends this sentence for a limit per minute, which it names.
+    "you exceeded your current quota, please check your plan and billing det(?!.*limit: [1-9]).*",
+    "you have (exceeded your monthly included credits|used up your daily free allocation).*",
+    "aierror: you have used up your daily free allocation.*",  # Workers AI
+    "you have reached your specified api usage limits.*",  # Anthropic
+    "key limit exceeded.*",  # OpenRouter
+    "account [^ ]+ is suspended.*",  # Fireworks
+    "your team [^ ]+ has either used all available credits or .*",  # xAI
+    "余额不足.*",  # Zhipu
 )
-INNER = ("error", "detail")
+_BEYOND_A_MINUTE = ("request too large for .* on tokens per min.*",)
+"""OpenAI's and Groq's message, with status 429 or 413, for more tokens than a minute may have."""
+_WAIT = re.compile(r"(?:retry|try again) (?:in|after) ([0-9]{1,6}(?:[.][0-9]{1,9})?) ?s")
+INNER = ("error", "detail", "errors")
 _LABELS = ("error_id", "type", "code")
 NAMED = ("message", "msg", *_LABELS)
 CODED = ("code", "type", "error_id", "status")
@@ -164,7 +181,7 @@ def _judged(
     if final := _final(status, said):
         return Rejected(cause, problem=problem(final))
     if status in NOT_NOW or (after_s is not None and status >= BROKEN):
-        return Busy(cause, after_s=after_s)
+        return Busy(cause, after_s=said.wait_s if after_s is None else after_s)
     for rule in rules:
         if rule.matches(status, said):
             return rule.kind(cause, problem=rule.told)
@@ -177,6 +194,8 @@ def _judged(
 
 def _final(status: int, said: "_ErrorText") -> ProblemKind | None:
     """Return the problem that neither a retry nor a rule can change."""
+    if says(said.sentence, _BEYOND_A_MINUTE):
+        return ProblemKind.TOO_LONG
     if status == TOO_LARGE:
         return ProblemKind.TOO_LARGE
     unpaid = status == UNPAID or said.codes & OF_CREDIT or says(said.sentence, _NO_CREDIT)
@@ -251,7 +270,7 @@ class _ErrorText:
         inner = told
         while isinstance(inner, dict):  # errors nest in `error` or `detail`, or have both
             fields = inner
-            inner = next((v for key in INNER if (v := fields.get(key))), None)
+            inner = _first(next((v for key in INNER if (v := fields.get(key))), None))
             named = [*([inner] if isinstance(inner, str) else ()), *map(fields.get, NAMED)]
             spoken = named[: -len(_LABELS)]
             sentences += [part for part in spoken if isinstance(part, str) and part]
@@ -263,6 +282,12 @@ class _ErrorText:
         sentence = next(iter((*sentences, *parts)), words).casefold().strip()
         own = _QUOTED.sub(" ", words).casefold()
         return cls(words=words, sentence=sentence, own=own, codes=frozenset(codes))
+
+    @property
+    def wait_s(self) -> float | None:
+        """The seconds after which the message asks to try again, if it names them."""
+        found = _WAIT.search(self.sentence)
+        return float(found[1]) if found else None
 
     def meant(self, status: int) -> int:
         """Return the effective status: an error inside a 200 response may carry its own status."""
@@ -278,6 +303,9 @@ def _parsed(body: JsonValue) -> JsonValue:
     if isinstance(body, str) and body.lstrip().startswith(("{", "[")):
         with suppress(ValueError, RecursionError):
             parsed = json.loads(body)
-    if isinstance(parsed, list) and parsed and isinstance(parsed[0], dict):
-        return parsed[0]
-    return parsed
+    return _first(parsed)
+
+
+def _first(told: JsonValue) -> JsonValue:
+    """Return the first of several errors."""
+    return told[0] if isinstance(told, list) and told and isinstance(told[0], dict) else told

@@ -2,7 +2,7 @@
 
 Each file of `refusals/` has the `status` and `body` of an answer as a `server` sends it, the
 `error` and the `problem` that it means, and its `owner`: the question, what is attached to it, the
-operator's configuration, or the server.
+operator's configuration, or the server. A busy server's words may name `seconds` to wait.
 """
 
 import json
@@ -28,7 +28,7 @@ HELP = {
     "question": ("Please shorten", "Please rephrase"),
     "attached": ("Please ask one that can", "Please send them one by one"),
     "configuration": ("an admin needs to", "the operator can find"),
-    "server": ("again later", "the operator can find"),
+    "server": ("again later", "again then", "the operator can find"),
 }
 """What the person can do, by whose mistake it is."""
 
@@ -41,6 +41,7 @@ def test_a_refusal_is_understood(case: Path) -> None:
         error = classify(odd["status"], body)
         assert type(error).__name__ == odd["error"]
         assert problem_of(error).what == odd["problem"]
+        assert getattr(error, "after_s", None) == odd.get("seconds")
 
 
 @in_turn("case", CASES)

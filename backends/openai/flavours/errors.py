@@ -65,6 +65,7 @@ CONTEXT = (
     "prompt is too long",  # Anthropic and its gateways
     "prompt too long",  # Ollama
     "exceeds the maximum number of tokens",  # Gemini
+    "too many tokens: size limit exceeded",  # Cohere
 )
 MANY_IMAGES = (
     "image(s) may be provided",  # vLLM
@@ -129,7 +130,12 @@ VOICES = (
     "invalid voice",
     "unsupported voice",
 )
-FILTERS = ("content exists risk", "content management policy", "inappropriate content")
+FILTERS = (
+    "content exists risk",
+    "content management policy",
+    "inappropriate content",
+    "包含不安全或敏感内容",  # Zhipu
+)
 _SETTINGS = ("temperature", "max_tokens")  # of `TextOptions`, each of which is sent if it is set
 TEMPLATE = ("jinja", "chat template", "prompt template")
 NO_SYSTEM = (
@@ -204,6 +210,7 @@ RULES: Sequence[ErrorRule] = (
         told=FILTERED,
         codes=frozenset({"content_filter", "content_policy_violation", "data_inspection_failed"}),
         words=FILTERS,
+        sentences=("[^ ]+ requires moderation on .* your input was flagged .*",),  # OpenRouter
     ),
     *map(_about_setting, _SETTINGS),
     ErrorRule(kind=Rejected, told=NO_SUFFIX, words=SUFFIX),
@@ -239,6 +246,8 @@ RULES: Sequence[ErrorRule] = (
             "service is too busy[.].*",  # DeepSeek
             "(the )?(server|model)( [^ ]+)? is ((currently|still) )?loading[.;,]?( please .*)?",
             "loading model[.]?",  # llama.cpp
+            "no slots? available[.]?",
+            "the request queue is full[.]?",  # SGLang
         ),
     ),
     ErrorRule(kind=NotLoaded, told=NOT_ON_REQUEST, sentences=NOTHING_LOADED),
@@ -266,13 +275,23 @@ RULES: Sequence[ErrorRule] = (
     ErrorRule(
         kind=BadModel,
         told=NO_MODEL,
-        codes=frozenset({"model_not_found"}),
+        codes=frozenset(
+            {
+                "model_not_found",
+                "model_decommissioned",  # Groq
+                "deploymentnotfound",  # Azure
+                "key_model_access_denied",  # LiteLLM, whose key is for other models
+                "team_model_access_denied",
+            }
+        ),
         sentences=(
             "(the )?model ['\"`][^'\"`]*['\"`] (was )?(not found|does not exist)[.,]?( (please|try) .*)?",
             "(the )?model ['\"`][^'\"`]*['\"`] is not installed.*",
             "unsupported model.*",
             "no such model.*",
             "unexpected endpoint or method.*",
+            "[^ ]+ is not a valid model id[.]?",  # OpenRouter, also the next one
+            "no endpoints found for [^ ]+",
         ),
     ),
 )
