@@ -35,6 +35,13 @@ NO_TEXT = "there is no text in the message to edit"
 NO_VOICES = "voice_messages_forbidden"
 BAD_ENTITIES = "entit"
 NO_MESSAGE = "message to react not found"
+MUTED = (
+    "not enough rights to send text",
+    "have no rights to send",
+    "no write access",
+    "chat_write_forbidden",
+    "chat_restricted",
+)
 _QUERY_TOO_OLD = "query is too old"
 _BAD_PHOTO = (
     "photo_invalid_dimensions",
@@ -59,6 +66,7 @@ _BY_TEXT: tuple[tuple[str, type[ChatError]], ...] = (
     ("message thread not found", ChatGone),
     ("not enough rights", ChatGone),
     ("have no rights", ChatGone),
+    ("no write access", ChatGone),
     ("peer_id_invalid", ChatGone),
     ("topic_closed", ChatGone),
     ("topic_deleted", ChatGone),
@@ -133,7 +141,7 @@ def _may_have_arrived(error: TelegramError) -> bool:
     return not isinstance(error.__cause__, _NEVER_SENT)
 
 
-def says(error: TelegramError, *parts: str) -> bool:
+def says(error: TelegramError | ChatError, *parts: str) -> bool:
     """Return whether a refusal's description contains one of the parts, given in lower case."""
     text = str(error).lower()
     return any(part in text for part in parts)

@@ -18,7 +18,7 @@ from bot.config.chats import TELEGRAM_URL
 from bot.core.arrivals import Arrival
 from bot.core.command import Topic
 from bot.core.content import Content
-from bot.core.errors import ChatRefused, ChatUnavailable, MessageGone
+from bot.core.errors import ChatGone, ChatRefused, ChatUnavailable, MessageGone
 from bot.core.platform import (
     ALONE,
     ChatAccount,
@@ -40,6 +40,7 @@ from bot.platforms.telegram.messages import Destination, draft, post, show
 from bot.platforms.telegram.reactions import Reactions
 from bot.platforms.telegram.renderer import CAPTION_MOST, TEXT_MOST, measured
 from bot.platforms.telegram.updates import Request, Updates, UpdatesRequest, pauses_s
+from bot.platforms.telegram.write_access import WriteAccess
 from bot.texts.catalogue import names_of
 from queueing.core.concurrency import TaskGroup
 
@@ -171,6 +172,7 @@ class Telegram:
         self._base_file_url = base_file_url or f"{TELEGRAM_URL}/file/bot"
         self._admins = tuple(admins)
         self._group_roles = GroupRoles(groups)
+        self._write_access = WriteAccess()
         self._describe = describe
         self._lease = lease
         self._bot: Bot | None = None
@@ -255,6 +257,8 @@ class Telegram:
         tasks: TaskGroup,
     ) -> Invocation | None:
         """Pass a call to the handler, and return it. On return, its effects are durable."""
+        if (change := updates[0].my_chat_member) is not None:
+            self._write_access.told(change)
         call = reception.call_of(updates)
         if call is None:
             return None
@@ -267,7 +271,9 @@ class Telegram:
             rights = await self._group_roles.rights(
                 reception.bot, self.name, chat_id, person_id, anonymous=anonymous
             )
-            await handler.call(replace(invocation, rights=rights, arrival=arrival))
+            lacks = await self._write_access.lacking(reception.bot, chat_id)
+            invocation = replace(invocation, rights=rights, lacks=lacks, arrival=arrival)
+            await handler.call(invocation)
         return invocation
 
     async def _announce(self, bot: Bot, handler: CommandHandler) -> None:
@@ -371,9 +377,13 @@ class Telegram:
             reply_to=int(reply_to.message) if reply_to is not None and here else None,
         )
         bot = self._connected()
-        with chat_errors(unclear=True):
-            async with uploading(bot, place, content.files):
-                sent, *others = await post(bot, place, content)
+        try:
+            with chat_errors(unclear=True):
+                async with uploading(bot, place, content.files):
+                    sent, *others = await post(bot, place, content)
+        except ChatGone as error:
+            self._write_access.refused(chat_id, error)
+            raise
         return MessageRef(
             platform=self.name,
             chat=chat,

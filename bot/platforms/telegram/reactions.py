@@ -34,10 +34,11 @@ class Reactions:
         """Return whether a call is a request in a group that gets a reaction.
 
         A reply to one of the bot's images may be meant for people, and so may the parts of an album
-        that name no bot.
+        that name no bot. Where the bot may not answer, there is no request.
         """
         addressed = call.album is None or (call.album.asks and not call.album.begun)
-        return call.group and call.command in self._asking and addressed and not call.to_words
+        asks = call.group and call.command in self._asking and addressed and not call.to_words
+        return asks and not call.lacks
 
     async def seen(self, call: Invocation) -> None:
         """React to a call's message. Never raises: the answer itself follows anyway."""

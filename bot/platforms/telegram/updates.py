@@ -24,7 +24,8 @@ from bot.platforms.telegram.acts import act_of, belongs, most_of, wait_s
 from bot.platforms.telegram.errors import pause_s
 from queueing.core.concurrency import TaskGroup, came, timeout
 
-ALLOWED_UPDATES = ("message", "callback_query")  # Telegram remembers the list, so always send it
+# Telegram remembers the list, so it is always sent.
+ALLOWED_UPDATES = ("message", "callback_query", "my_chat_member")
 POLL_S = 30
 SETTLE_S = 0.5  # longest time a slow call delays the next request for updates
 CONFIRM_S = 0.3  # for the last confirmation during a stop

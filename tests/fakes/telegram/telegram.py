@@ -117,6 +117,20 @@ class FakeTelegram:
         """Remove the bot from a group."""
         chat.refusal = (403, "Forbidden: bot was kicked from the supergroup chat", {})
 
+    def mute(self, chat: FakeChat, who: str) -> None:
+        """Take the right to write from the bot or everyone, or give it back; only one is told."""
+        before, chat.muted = shapes.own_membership(chat), who
+        after = shapes.own_membership(chat)
+        if before != after:
+            change = {
+                "chat": shapes.chat(chat),
+                "from": shapes.user(1, "Admin", None),
+                "date": int(self.now()),
+                "old_chat_member": before,
+                "new_chat_member": after,
+            }
+            self.api.add_update("my_chat_member", change)
+
     def migrate(self, chat: FakeChat, new_id: int) -> FakeChat:
         """Turn a group into a supergroup, which begins without its messages."""
         text = "Bad Request: group chat was upgraded to a supergroup chat"

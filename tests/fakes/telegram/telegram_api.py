@@ -176,6 +176,7 @@ class Api:
             "getFile": self._get_file,
             "getChatAdministrators": self._get_admins,
             "getChatMember": self._get_member,
+            "getChat": self._get_chat,
         }
         if seen.method not in handlers:
             raise Refusal(f"Not Found: the fake has no {seen.method}", status=404)
@@ -266,8 +267,17 @@ class Api:
         about = shapes.user(person, f"Person{person}", None)
         if person in chat.admins:
             return {"status": "creator", "user": about, "is_anonymous": False}
+        if person == BOT_ID:
+            return shapes.own_membership(chat)
         wrote = any(each.sender == person for each in chat.messages)
         return {"status": "member" if wrote and person not in chat.left else "left", "user": about}
+
+    def _get_chat(self, seen: Seen) -> Json:
+        chat = self.chat(int(seen.values["chat_id"]))
+        gifts = dict.fromkeys(shapes.GIFTS, False)
+        about = {"accent_color_id": 0, "max_reaction_count": 11, "accepted_gift_types": gifts}
+        permissions = {"can_send_messages": chat.muted != "everyone"}
+        return shapes.chat(chat) | about | {"permissions": permissions}
 
     # ------------------------------------------------------------ sending
 
@@ -334,6 +344,8 @@ class Api:
 
     def _new(self, values: Json, file: FakeFile | None = None) -> FakeMessage:
         chat = self.chat(int(values["chat_id"]))
+        if chat.muted:
+            raise Refusal("Bad Request: not enough rights to send text messages to the chat")
         thread = values.get("message_thread_id")
         if thread is not None and (not chat.forum or thread == GENERAL_TOPIC):
             raise Refusal("Bad Request: message thread not found")

@@ -10,6 +10,35 @@ from tests.fakes.telegram.telegram_state import (
     Json,
 )
 
+GIFTS = (
+    "unlimited_gifts",
+    "limited_gifts",
+    "unique_gifts",
+    "premium_subscription",
+    "gifts_from_channels",
+)
+RESTRICTED = dict.fromkeys(
+    (
+        "can_send_messages",
+        "can_send_audios",
+        "can_send_documents",
+        "can_send_photos",
+        "can_send_videos",
+        "can_send_video_notes",
+        "can_send_voice_notes",
+        "can_send_polls",
+        "can_send_other_messages",
+        "can_add_web_page_previews",
+        "can_react_to_messages",
+        "can_edit_tag",
+        "can_change_info",
+        "can_invite_users",
+        "can_pin_messages",
+        "can_manage_topics",
+    ),
+    False,
+)
+
 
 def me() -> Json:
     return {
@@ -33,6 +62,14 @@ def chat(each: FakeChat) -> Json:
     if each.kind == "private":
         return made | {"first_name": each.title}
     return made | {"title": each.title} | ({"is_forum": True} if each.forum else {})
+
+
+def own_membership(each: FakeChat) -> Json:
+    """Return what the bot is in a group."""
+    about = {"user": {key: me()[key] for key in ("id", "is_bot", "first_name", "username")}}
+    if each.muted != "bot":
+        return {"status": "member"} | about
+    return {"status": "restricted", "is_member": True, "until_date": 0} | about | RESTRICTED
 
 
 def message(

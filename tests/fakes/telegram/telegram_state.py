@@ -132,6 +132,7 @@ class FakeChat:
     forum: bool = False
     admins: tuple[int, ...] = ()
     left: frozenset[int] = frozenset()  # people who have written here and are gone
+    muted: str = ""  # "bot" or "everyone": who may not write here
     refusal: tuple[int, str, Json] | None = None
     messages: list[FakeMessage] = field(default_factory=list)
     actions: list[str] = field(default_factory=list)
