@@ -25,6 +25,7 @@ from bot.commands.call.files import used_files
 from bot.commands.call.jobs import has_words
 from bot.commands.call.parser import Args, check, filled, options, parse, usage
 from bot.commands.call.pasted import with_pasted
+from bot.commands.jobs import edit
 from bot.commands.make import ask
 from bot.commands.me import help as help_command
 from bot.commands.registry import HANDLERS, PANELS
@@ -280,7 +281,7 @@ class Dispatcher:
             return await ask.join_late(context, call, earlier)
         if album is not None:
             ask.refuse_incomplete(album)
-        args = self._args(command, invocation)
+        args = self._args(await edit.shaped(context, command, invocation), invocation)
         call = Call(invocation=invocation, args=args, person=person, language=language)
         return await HANDLERS[command.name](context, call)
 
@@ -315,7 +316,9 @@ class Dispatcher:
 
     def _args(self, command: Command, invocation: Invocation) -> Args:
         if invocation.options:
-            return check(command, filled(command, invocation.options, invocation.text))
+            held = invocation.form and command.opens_form
+            fields = filled(command, invocation.options, invocation.text, held=held)
+            return check(command, fields)
         theirs = invocation.quoted if invocation.quoted_by and not invocation.files else ""
         return parse(command, invocation.text, self._is_model, theirs)
 

@@ -131,21 +131,27 @@ def takes_addresses(command: Command) -> bool:
     return command.topic is Topic.MAKE and command.takes.keys() == {AttachmentKind.IMAGE}
 
 
-def filled(command: Command, fields: Args, more: str) -> Args:
+def filled(command: Command, fields: Args, more: str, *, held: bool = False) -> Args:
     """Return the unchecked values of a form's fields, and of the options typed into `more`.
 
     Options may also be typed into the prompt, as in other programs; their own fields take
-    precedence. Raises `Declined`.
+    precedence, unless they `held` old values. Raises `Declined`.
     """
     rest, typed = _take_options(command, clean(more))
     if rest:
         raise Declined(Refusal(RefusalKind.LEFT_OVER, text=rest[:40]))
     prompt = prompt_of(command)
-    if prompt is None or command.topic is not Topic.MAKE or command.prose:
+    if prompt is None or command.admin or command.prose:
         return {**typed, **fields}
     words, asked = _take_options(command, clean(str(fields.get(prompt.name, ""))))
     others = {name: value for name, value in fields.items() if name != prompt.name}
-    return {**asked, **typed, **others, **({prompt.name: words} if words else {})}
+    given = {**others, **asked} if held else {**asked, **typed, **others}
+    return {**given, **({prompt.name: words} if words else {})}
+
+
+def literal(words: str) -> str:
+    """Return what a person types for these words, behind a bare `--` if they look like options."""
+    return f"-- {words}" if _OPTION.search(words) else words
 
 
 def prompt_of(command: Command) -> Param | None:

@@ -4,7 +4,8 @@ Without a new text, `/edit` answers with a form that holds the old values. With 
 edits those images. It also edits an image that is replied to, or the latest one, if a model can.
 """
 
-from dataclasses import fields
+import re
+from dataclasses import fields, replace
 from typing import Any
 
 from bot.commands.call import forms
@@ -12,13 +13,14 @@ from bot.commands.call.context import Call, Context
 from bot.commands.call.forms import FORM_TEXT_MOST
 from bot.commands.call.jobs import drawn_images, past_job, replied_job, shown_request
 from bot.commands.call.options import ANY_OPTIONS, IMAGES, OPTIONS, given_in
-from bot.commands.call.parser import recheck
+from bot.commands.call.parser import literal, recheck
 from bot.commands.call.sources import NUMBER, Source, all_sources
 from bot.commands.call.submission import create, repeated
 from bot.core.answers import AcceptedJob, Answer, FormReply
 from bot.core.attachments import AttachmentKind
 from bot.core.command import Command, Param, ParamKind, Topic
 from bot.core.content import Content, Form, FormField
+from bot.core.platform import Invocation
 from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.requests import shared_prompts
 from bot.requests.creation import (
@@ -74,6 +76,7 @@ EDIT_IMAGE = Command(
         Param(name="id", kind=ParamKind.JOB, help="param.job", required=True, positional=True),
         NUMBER,
         Param(name="prompt", kind=ParamKind.TEXT, help="param.edited", positional=True),
+        *ANY_OPTIONS,
     ),
 )
 
@@ -162,6 +165,34 @@ EDIT = Command(
         Param(name="mask", kind=ParamKind.MASK, help="param.mask"),
     ),
 )
+
+
+_PROSE = Chat | TextToSpeech
+_NUMBER = re.compile(r"#?(\d{1,15})(?=\s|$)")
+
+
+async def shaped(context: Context, command: Command, invocation: Invocation) -> Command:
+    """Return a call's command: `/edit` with the options of the job it changes, if that has prose.
+
+    Words such as "--amend" stay in a question or in what is read aloud.
+    """
+    if command is not EDIT:
+        return command
+    job = await _named(context, invocation)
+    if job is None or job.owner != invocation.user or not isinstance(job.request, _PROSE):
+        return EDIT
+    others = {*ANY_OPTIONS} - {*OPTIONS.get(type(job.request), ())}
+    return replace(EDIT, params=[each for each in EDIT.params if each not in others], prose=True)
+
+
+async def _named(context: Context, invocation: Invocation) -> Job | None:
+    """Return the job that a call names or replies to, whoever's it is."""
+    named = _NUMBER.match(str(invocation.options.get("id", invocation.text)))
+    if named is not None:
+        return await context.queue.jobs.get(int(named[1]))
+    at = invocation.replied_to
+    job_id = await context.records.job_of(at) if at is not None else None
+    return None if job_id is None else await context.queue.jobs.get(job_id)
 
 
 async def handle_edit(context: Context, call: Call) -> Answer:
@@ -270,7 +301,10 @@ async def _ask_for_changes(context: Context, call: Call, job: Job) -> FormReply:
         raise Declined(Refusal(RefusalKind.NO_WORDS_TO_EDIT))
     takes = context.queue.models.offer.options_of(job.model)
     kind = forms.FORMS[type(request)]
-    fields = forms.fields(job, language, takes, await _drawn_size(context, job))
+    first, *others = forms.fields(job, language, takes, await _drawn_size(context, job))
+    if not isinstance(request, _PROSE):
+        first = replace(first, value=literal(first.value))
+    fields = (first, *others)
     if any(len(field.value) > FORM_TEXT_MOST for field in fields):
         raise Declined(Refusal(RefusalKind.TOO_LONG_TO_EDIT, command=kind.command))
     form = Form(

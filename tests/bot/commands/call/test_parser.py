@@ -191,7 +191,9 @@ def test_options_are_typed_into_the_prompt_of_a_form_too() -> None:
         assert filled(IMAGE, fields, more) == expected, fields
     question = {"prompt": "what does --amend do?"}
     assert filled(ASK, question, "") == question
-    assert filled(EDIT, {"id": 1, **question}, "") == {"id": 1, **question}
+    old = {"prompt": "a cat --steps 8", "steps": "20"}
+    assert filled(EDIT, old, "") == {"prompt": "a cat", "steps": "20"}
+    assert filled(EDIT, old, "", held=True) == {"prompt": "a cat", "steps": "8"}
     for fields, more in (({"prompt": "a cat --v 6"}, ""), ({"prompt": "a cat"}, "--v 6")):
         with pytest.raises(Declined) as declined:
             filled(IMAGE, fields, more)

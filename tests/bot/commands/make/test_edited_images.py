@@ -163,9 +163,10 @@ async def test_the_button_asks_for_the_words_and_edits(running: Bot) -> None:
     assert await press(running, job, "edit-image") is None
     asked = running.chat.messages[max(running.chat.messages, key=int)]
     assert asked.text == "Reply to this message with what should change in the image."
-    options = {"id": job.id, "prompt": "make it red"}
+    options = {"id": job.id, "prompt": "make it red --seed 7"}
     edited = await ask(running, "/edit-image", options=options, form=True)
     assert (drawn(edited).edit, drawn(edited).prompt) == (True, "make it red")
+    assert drawn(edited).seed == 7
     assert await files_of(running, edited) == (IMAGE,)
 
 

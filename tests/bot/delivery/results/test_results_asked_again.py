@@ -68,6 +68,40 @@ async def test_edit_shows_the_old_values_and_draws_with_the_new_ones(running: Bo
     assert (request.steps, request.seed) == (9, 7)
 
 
+@in_bot()
+async def test_an_option_in_the_text_of_a_form_is_one(running: Bot) -> None:
+    """The words "--steps 8" would be drawn, though everywhere else they are an option."""
+    job = await done(running, "/image --seed 7 --steps 20 -- a sign that says --size")
+    forms: list[Form] = []
+
+    async def show(form: Form) -> None:
+        forms.append(form)
+
+    await press(running, job, "edit", show_form=show)
+    await asyncio.sleep(1)
+    shown = form_of(forms)
+    same = await ask(running, "/edit", options={**shown, "id": job.id}, form=True)
+    assert drawn(same).prompt == drawn(job).prompt == "a sign that says --size"
+    told = {**shown, "id": job.id, "prompt": "a cat --steps 8 --cfg 4"}
+    request = drawn(await ask(running, "/edit", options=told, form=True))
+    assert (request.prompt, request.steps, request.seed) == ("a cat", 8, 7)
+    assert request.guidance == 4
+
+
+@in_bot()
+async def test_a_question_keeps_what_looks_like_an_option(running: Bot) -> None:
+    """Who asks about a program's options would be refused, or asked something else."""
+    job = await done(running, "/ask qwen why?")
+    words = "what does git --amend and ls --size do?"
+    fields = {"id": job.id, "prompt": words}
+    for edited in (
+        await ask(running, "/edit", options=fields, form=True),
+        await ask(running, f"/edit {job.id} {words}"),
+        await ask(running, f"/edit {words}", replied_to=await of(running, job)),
+    ):
+        assert said(edited)[-1] == ("user", words)
+
+
 @in_bot(options=frozenset({"seed"}))
 async def test_a_form_has_no_fields_a_model_would_ignore(running: Bot) -> None:
     """A person would fill in what is then refused."""
