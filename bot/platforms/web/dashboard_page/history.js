@@ -10,6 +10,7 @@ import { choices, fetched, swatch } from "./nodes.js";
 import { HostTime, KINDS, kindsOf, legend } from "./timeline.js";
 
 const REFRESH_MS = { hour: 10_000, day: 60_000, week: 300_000 };
+const RETRY_MS = 5_000; // while the history can't be read
 const MODELS_SHOWN = 6;
 
 export class History {
@@ -41,7 +42,9 @@ export class History {
     if (span !== this.span || this.over) return;
     byId("hours-trouble").hidden = hours !== null;
     write(byId("hours-trouble"), hours === null ? tell("hours_trouble") : "");
-    if (hours !== null) this.draw(hours);
+    if (hours !== null) return this.draw(hours);
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.read(), RETRY_MS);
   }
 
   draw(hours) {
