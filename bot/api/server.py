@@ -97,7 +97,7 @@ class ApiServer:
         self._sender = FileSender()
         self._clock = clock
         self._clients = Clients(settings.proxies)
-        self._runs = Runs(queue.status, queue.jobs, queue.events.reading)
+        self._runs = Runs(admission.shown, queue.jobs, queue.events.reading)
         queue.events.subscribe(self._runs.on_event)
         self._attendance = Attendance(shared)
         self._answering = AnswerSender(
@@ -170,7 +170,7 @@ class ApiServer:
         jobs = JobRoutes(
             jobs=queue.jobs,
             submitter=queue.submitter,
-            status=queue.status,
+            status=submitting.admission.shown,
             runs=self._runs,
             results=self._results,
             sender=self._sender,

@@ -18,6 +18,7 @@ from bot.commands.call.context import Context
 from bot.commands.registry import COMMANDS, work
 from bot.config.loader import Config
 from bot.config.sections import ApiConfig
+from bot.core.asker import Asker
 from bot.core.errors import ChatUnavailable
 from bot.core.origin import name_in
 from bot.core.platform import ALONE, ChatLease, ChatPlatform
@@ -40,7 +41,7 @@ from bot.people.people import CarriedRights, People
 from bot.people.upload_quota import ReceivedBytes
 from bot.platforms.registry import PlatformParts
 from bot.platforms.web.chat.chat_log import ChatLog
-from bot.platforms.web.chat.protocol import overview
+from bot.platforms.web.chat.protocol import ModelQueue, overview
 from bot.platforms.web.operator.dashboard import DashboardData
 from bot.platforms.web.routes.choices import Choices
 from bot.platforms.web.routes.gallery_store import GalleryStore
@@ -48,6 +49,7 @@ from bot.requests.admission import AdmissionService
 from bot.requests.dictation import Dictation
 from bot.requests.enhancer import Enhancer
 from bot.requests.limits import Bounds, RequestLimits
+from bot.requests.shown_status import ShownStatus
 from bot.requests.transcriber import Transcriber
 from queueing.core.leases import LeaseReader
 from queueing.core.ports import Clock
@@ -149,7 +151,7 @@ def fittings(
         access=given.access,
         clock=given.clock,
         chat_log=stored.chat_log,
-        overview=lambda: overview(queue.status.snapshot().models),
+        overview=partial(_overview, admission.shown),
         web_people=stored.invites,
         originals=stored.links,
         results=stored.results,
@@ -165,6 +167,12 @@ def fittings(
         lease=lease,
         proxies=given.config.proxies,
     )
+
+
+def _overview(shown: ShownStatus, asker: Asker | None) -> tuple[ModelQueue, ...]:
+    """Return the rows that a person may see, or all rows."""
+    report = shown.snapshot() if asker is None else shown.report(asker)
+    return overview(report.models)
 
 
 def _choices(given: SharedParts) -> Choices:
@@ -297,6 +305,7 @@ def presenter(
     config, stored = given.config, given.stored
     return Presenter(
         queue=given.queue,
+        status=commands.admission.shown,
         records=stored.records,
         platforms={platform.name: platform for platform in platforms},
         clock=given.clock,

@@ -394,7 +394,7 @@ async def _try_chats(config: Config, *, running: bool, try_s: float) -> list[Fin
             access=config.access(),
             clock=SystemClock(),
             chat_log=ChatLog(nothing),
-            overview=None,
+            overview=lambda _: (),
             proxies=config.proxies,
         )
         chats = platforms(config.chats, fittings)

@@ -15,7 +15,6 @@ from itertools import chain
 from bot.commands.call.context import (
     Call,
     Context,
-    made_by,
     offered,
     reply,
     tells_of_jobs,
@@ -310,7 +309,7 @@ class Dispatcher:
             raise unknown_command(invocation.command, offered(self.commands, admin=admin))
         if command.admin and not admin:
             raise Declined(Refusal(RefusalKind.ADMINS_ONLY, command=command.name))
-        if (able := made_by(command)) and not any(allows_kind(rule, each) for each in able):
+        if (able := command.makes) and not any(allows_kind(rule, each) for each in able):
             raise Declined(kind_refused(able[0]))
         return command
 

@@ -54,6 +54,7 @@ class Param:
     repeats: bool = False
     admin: bool = False
     aliases: tuple[str, ...] = ()
+
     rare: bool = False
 
 
@@ -95,3 +96,11 @@ class Command:
     prose: bool = False
     takes: Mapping[AttachmentKind, int] = field(default_factory=dict)
     aliases: tuple[str, ...] = ()
+
+    @property
+    def makes(self) -> tuple[Capability, ...]:
+        """The capabilities of which it needs one, if it makes something new."""
+        if self.topic is not Topic.MAKE:
+            return ()
+        models = [each for each in self.params if each.kind is ParamKind.MODEL and each.positional]
+        return models[0].able if models else ()

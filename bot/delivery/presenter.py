@@ -14,7 +14,7 @@ from bot.core.answers import AcceptedJob, Answer, Deletion, TaskHandler, TaskRep
 from bot.core.errors import ChatGone, ChatMoved, ChatUnavailable, MessageGone, SlowDown
 from bot.core.live_settings import LiveSettings
 from bot.core.platform import ChatPlatform, Invocation
-from bot.core.queue import Deliveries
+from bot.core.queue import Deliveries, QueueStatus
 from bot.core.service import QueueService
 from bot.delivery.channels import Channel, Channels
 from bot.delivery.editor import Editor
@@ -101,6 +101,7 @@ class Presenter:
         self,
         *,
         queue: QueueService,
+        status: QueueStatus,
         records: MessageRecords,
         platforms: Mapping[str, ChatPlatform],
         clock: Clock,
@@ -126,11 +127,11 @@ class Presenter:
             rules or RuleTable(),
         )
         extra_messages = FollowUps(records, clock)
-        self._inquiry = StandingReader(queue.status)
+        self._inquiry = StandingReader(status)
         self._editor = Editor(
             deliveries=queue.deliveries,
             models=queue.models,
-            status=queue.status,
+            status=status,
             records=records,
             platforms=platforms,
             clock=clock,
@@ -163,7 +164,7 @@ class Presenter:
             drop=self._messages.drop,
         )
         self._stale_messages = StaleMessages(
-            status=queue.status,
+            status=status,
             messages=self._messages.by_job().values(),
             draw=self._editor.draw,
             stale=self._serve,

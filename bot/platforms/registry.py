@@ -19,7 +19,7 @@ from bot.http.signed_links import LinkReader
 from bot.people.access import Access
 from bot.people.web_people import WebPeople
 from bot.platforms.web.chat.chat_log import ChatLog
-from bot.platforms.web.chat.protocol import ModelQueue
+from bot.platforms.web.chat.protocol import ReadOverview
 from bot.platforms.web.operator.dashboard import DashboardData
 from bot.platforms.web.platform import Web
 from bot.platforms.web.routes.choices import Choices
@@ -44,7 +44,7 @@ class PlatformParts:
     access: Access
     clock: Clock
     chat_log: ChatLog
-    overview: Callable[[], tuple[ModelQueue, ...]] | None
+    overview: ReadOverview
     web_people: WebPeople | None = None
     originals: LinkReader | None = None
     results: ResultFiles | None = None

@@ -44,6 +44,7 @@ from bot.requests.rules import (
     require_kind,
     require_model,
 )
+from bot.requests.shown_status import ShownStatus
 from queueing.core.catalog import Catalog
 from queueing.core.errors import Refused
 from queueing.core.jobs import Job, JobState, NewJob, SubmitLimits
@@ -112,6 +113,16 @@ class AdmissionService:
     def catalog(self) -> Catalog:
         """The models that the rule allows."""
         return offered(self.models.offer.catalog, self.rule)
+
+    @property
+    def shown(self) -> ShownStatus:
+        """The state of the queue as people may see it."""
+        return ShownStatus(
+            status=self.limits.status,
+            models=self.models,
+            rules=self.rules,
+            access=self.limits.access,
+        )
 
     @property
     def offered_styles(self) -> Mapping[str, Style]:

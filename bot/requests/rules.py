@@ -75,20 +75,20 @@ NOTHING = Rule(kinds=frozenset())
 
 
 class RuleTable:
-    """The operator's rules in order. The first that fits decides."""
+    """The operator's `rules` in order. The first that fits decides."""
 
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
-        self._rules: Sequence[Rule] = tuple(rules)
+        self.rules: Sequence[Rule] = tuple(rules)
 
     def take(self, rules: Iterable[Rule]) -> None:
         """Replace all rules."""
-        self._rules = tuple(rules)
+        self.rules = tuple(rules)
 
     def of(self, asker: Asker) -> Rule:
         """Return the rule for a person in a room."""
-        if not self._rules:
+        if not self.rules:
             return EVERYTHING
-        return next((rule for rule in self._rules if rule.fits(asker)), NOTHING)
+        return next((rule for rule in self.rules if rule.fits(asker)), NOTHING)
 
 
 # ---------------------------------------------------------------- what a rule offers

@@ -126,6 +126,7 @@ async def bot(
         )
         presenter = Presenter(
             queue=asked,
+            status=context.admission.shown,
             records=records,
             platforms={each.name: each for each in (chat, *others)},
             clock=clock,

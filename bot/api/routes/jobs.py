@@ -19,8 +19,9 @@ from bot.api.jobs.webhooks import HookSecret, secret_of
 from bot.api.routes.files import send_file
 from bot.api.runs.runs import Runs
 from bot.api.runs.views import JobList, JobView, host_list, job_view, newest_first, queue_view
-from bot.core.queue import JobReader, JobSubmitter, QueueStatus, ResultFiles
+from bot.core.queue import JobReader, JobSubmitter, ResultFiles
 from bot.http.files import FileSender, Sendable
+from bot.requests.shown_status import ShownStatus
 from queueing.core.bounded_json import LARGE, one_at_a_time
 from queueing.core.jobs import FINAL, Job, JobState
 
@@ -69,7 +70,7 @@ class JobRoutes:
 
     jobs: JobReader
     submitter: JobSubmitter
-    status: QueueStatus
+    status: ShownStatus
     runs: Runs
     new: NewJobs
     results: ResultFiles
@@ -154,10 +155,9 @@ class JobRoutes:
         return await send_file(self.sender, request, caller, file)
 
     async def queues(self, _request: web.Request, caller: Caller) -> web.Response:
-        """Return the queues of the models that the caller may use, and of those in use."""
+        """Return the queues of the models that the caller may use."""
         self.new.submitting.require_welcome(caller)
-        mine = self.new.submitting.admission.of(caller.asker).catalog.models
-        return json_response(queue_view(self.status.snapshot(), mine))
+        return json_response(queue_view(self.status.report(caller.asker)))
 
     async def hosts(self, _request: web.Request, caller: Caller) -> web.Response:
         """Return all hosts."""

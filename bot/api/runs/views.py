@@ -1,7 +1,7 @@
 """Jobs, queues and hosts as the native API shows them, and the place of a waiting job. Pure."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -264,8 +264,8 @@ def files_of(job: Job, result: Result) -> tuple[FileView, ...]:
     )
 
 
-def queue_view(snapshot: StatusReport, mine: Collection[str]) -> QueueView:
-    """Build the view of the queues of one's own models, and of those in use."""
+def queue_view(report: StatusReport) -> QueueView:
+    """Build the view of all queues of a report."""
     return QueueView(
         queues=tuple(
             ModelQueueView(
@@ -279,8 +279,7 @@ def queue_view(snapshot: StatusReport, mine: Collection[str]) -> QueueView:
                 resident_on=tuple(copy.host for copy in model.copies),
                 state=model.readiness,
             )
-            for model in snapshot.models
-            if model.name in mine or model.waiting or model.running or model.copies
+            for model in report.models
         )
     )
 

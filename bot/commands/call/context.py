@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from bot.commands.call.parser import Args, suggested
 from bot.commands.call.pasted import Fetch
 from bot.core.answers import Reply
-from bot.core.command import Command, ParamKind, Topic
+from bot.core.command import Command, Topic
 from bot.core.content import Body, Button, Content
 from bot.core.live_settings import LiveSettings
 from bot.core.platform import ChatHistory, Invocation
@@ -29,7 +29,6 @@ from bot.texts.catalogue import Value, say
 from queueing.core.catalog import Catalog
 from queueing.core.leases import LeaseReader
 from queueing.core.ports import Clock
-from queueing.core.requests import Capability
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -120,14 +119,6 @@ def offered(commands: Sequence[Command], *, admin: bool) -> list[Command]:
     """Return the commands that a caller may type, with the parameters that they may use."""
     shown = [each for each in commands if not each.hidden and (admin or not each.admin)]
     return shown if admin else [_for_everyone(each) for each in shown]
-
-
-def made_by(command: Command) -> tuple[Capability, ...]:
-    """Return the capabilities of which a command that makes something new needs one."""
-    if command.topic is not Topic.MAKE:
-        return ()
-    models = [each for each in command.params if each.kind is ParamKind.MODEL and each.positional]
-    return models[0].able if models else ()
 
 
 def tells_of_jobs(command: Command) -> bool:

@@ -164,6 +164,6 @@ async def handle_show(context: Context, call: Call) -> Answer:
         origin = Origin.of(call.invocation, call.language, rights=rights)
         return ResultReply(job=job, origin=origin)
     # Its own message continues to be updated; this only shows the job's current state.
-    standing = (await context.queue.status.standings([job]))[job.id]
+    standing = (await context.admission.shown.standings([job]))[job.id]
     content = status.open_message(standing, None, call.language, previews=False)
     return reply(content.body, buttons=content.buttons[0])

@@ -44,9 +44,8 @@ async def handle(context: Context, call: Call) -> Answer:
     if everybody and not is_admin(context, call):
         raise Declined(Refusal(RefusalKind.ADMINS_ONLY, command="queue all"))
     jobs = await context.queue.jobs.open_jobs(None if everybody else call.invocation.user)
-    lines = [
-        model for model in context.queue.status.snapshot().models if model.waiting or model.running
-    ]
+    models = context.admission.shown.report(call.invocation.asker).models
+    lines = [model for model in models if model.waiting or model.running]
     if not jobs and not lines:
         return reply(call.say("queue.empty"))
     embeddings = sum(isinstance(job.request, Embed) for job in jobs)
@@ -69,7 +68,7 @@ async def _jobs(context: Context, call: Call, jobs: Sequence[Job], *, everybody:
     else:
         body = call.say("queue.yours" if jobs else "queue.none_yours")
     shown = jobs[: _ALL_SHOWN if everybody else _JOBS_SHOWN]
-    standings = await context.queue.status.standings(shown)
+    standings = await context.admission.shown.standings(shown)
     for job in shown:
         standing = standings[job.id]
         body += ("\n", *call.say("queue.job", job=Strong(str(job.id))))

@@ -9,7 +9,6 @@ from bot.commands.call.context import (
     Call,
     Context,
     is_admin,
-    made_by,
     offered,
     reply,
     unknown_command,
@@ -66,8 +65,7 @@ async def handle(context: Context, call: Call) -> Answer:
 
 def _served(context: Context, command: Command) -> bool:
     """Return whether a command needs no model, or a model here can do what it asks for."""
-    needs = made_by(command)
-    return not needs or any(map(context.catalog.able, needs))
+    return not command.makes or any(map(context.catalog.able, command.makes))
 
 
 def _group(call: Call, heading: str, commands: Iterable[Command]) -> Body:

@@ -36,7 +36,7 @@ COMMAND = Command(name="status", help="command.status")
 
 
 async def handle(context: Context, call: Call) -> Answer:
-    now = context.queue.status.snapshot()
+    now = context.admission.shown.report(call.invocation.asker)
     body: Body = ()
     for host in now.hosts:
         body += ("\n", *_host(call, host))
@@ -122,10 +122,10 @@ _JOBS_SHOWN = 50
 
 async def panel(context: Context, call: Call) -> StatusPanel:
     """Return the caller's open jobs, and the hosts as `/status` shows them."""
-    report = context.queue.status.snapshot()
+    report = context.admission.shown.report(call.invocation.asker)
     mine = await context.queue.jobs.open_jobs(call.invocation.user)
     jobs = [job for job in mine if not isinstance(job.request, Embed)]
-    standings = await context.queue.status.standings(jobs[:_JOBS_SHOWN])
+    standings = await context.admission.shown.standings(jobs[:_JOBS_SHOWN])
     fractions = {each.job_id: each.fraction for each in report.running}
     return StatusPanel(
         jobs=tuple(

@@ -16,6 +16,8 @@ from typing import Any
 
 from aiohttp import web
 
+from bot.core.asker import Asker
+from bot.core.command import Command
 from bot.core.content import Content
 from bot.core.errors import AddressTaken, ChatGone, ChatUnavailable, MessageGone, TooLarge
 from bot.core.live_settings import LiveSettings
@@ -38,7 +40,7 @@ from bot.platforms.web.chat.calls import Calls, answer_id, line_id
 from bot.platforms.web.chat.chat_log import ChatLog, ShownFile, ShownMessage
 from bot.platforms.web.chat.conversations import person_of
 from bot.platforms.web.chat.page_connection import PageConnection
-from bot.platforms.web.chat.protocol import MAX_UPLOAD, CommandRow, ModelQueue, command_rows
+from bot.platforms.web.chat.protocol import MAX_UPLOAD, CommandRow, ReadOverview, command_rows
 from bot.platforms.web.chat.renderer import shown_of
 from bot.platforms.web.chat.thumbnails import Thumbnails
 from bot.platforms.web.operator.dashboard import DashboardData
@@ -51,7 +53,7 @@ from bot.platforms.web.routes.panels import PanelRoutes
 from bot.platforms.web.routes.sessions import Sessions
 from bot.platforms.web.server import PageRoutes, WebServer
 from bot.requests.dictation import Dictation
-from bot.requests.rules import RuleTable
+from bot.requests.rules import RuleTable, offered
 from queueing.core.catalog import Catalog
 from queueing.core.errors import StoreError
 from queueing.core.ports import Clock, SystemClock
@@ -71,7 +73,7 @@ class Web:
       every visitor from this machine is "local".
     - `names` are further host names of the page, such as a proxy's, and `path` is its path there.
     - `proxies` are the addresses of proxies trusted to report the client's address.
-    - `overview` returns the rows of the page's live overview, from memory.
+    - `overview` reads the page's live overview.
     - `gallery` reads people's results, and `catalog` returns the models that may continue them,
       as far as `rules` allow.
     - `is_admin` returns whether a user such as "web:local" is offered the admin commands and the
@@ -109,7 +111,7 @@ class Web:
         proxies: Collection[str] = (),
         live: LiveSettings | None = None,
         log: ChatLog,
-        overview: Callable[[], Sequence[ModelQueue]] | None = None,
+        overview: ReadOverview = lambda _: (),
         is_admin: Callable[[str], bool] | None = None,
         originals: LinkReader | None = None,
         results: ResultFiles | None = None,
@@ -136,7 +138,6 @@ class Web:
         self._live = live or LiveSettings()
         self._log = log
         self._overview = overview
-        self._lines: tuple[ModelQueue, ...] = ()
         self._is_admin = is_admin
         self._originals = originals
         self._thumbnails = Thumbnails(self._log, results, originals)
@@ -190,7 +191,8 @@ class Web:
     def _serve(self, handler: CommandHandler) -> WebServer:
         def commands(person: WebPerson, language: str | None) -> tuple[CommandRow, ...]:
             admin = self._is_admin is None or self._operates(person)
-            return command_rows(handler.commands, language, admin=admin)
+            offered = self._offered_to(calls.asker(person), handler.commands)
+            return command_rows(offered, language, admin=admin)
 
         calls = Calls(
             platform=self.name,
@@ -217,13 +219,23 @@ class Web:
             calls=calls,
             routes=routes,
             commands=commands,
-            overview=self._read_overview,
+            overview=self._overview,
             loopback=is_loopback(self._host),
             names=self._names,
             path=self._path,
             operator=self._operator,
             lease=self._lease,
         )
+
+    def _offered_to(self, asker: Asker, commands: Sequence[Command]) -> Sequence[Command]:
+        """Return the commands without those for which a rule leaves no model."""
+        everything = Catalog((), ()) if self._catalog is None else self._catalog()
+        mine = offered(everything, self._rules.of(asker))
+        return [
+            each
+            for each in commands
+            if any(map(mine.able, each.makes)) or not any(map(everything.able, each.makes))
+        ]
 
     def _gallery_routes(self, who: Sessions, calls: Calls) -> tuple[PageRoutes, ...]:
         if self._gallery is None or self._catalog is None:
@@ -254,18 +266,16 @@ class Web:
         self._port = self._port or port
 
     async def _watch_tabs(self, server: WebServer) -> None:
-        """Wake pages when the overview changes, and close those whose token was revoked."""
+        """Wake pages when their overview changes, and close those whose token was revoked."""
+        known: object = None
         while True:
             await self._people.look()
-            lines = self._read_overview() if server.tabs else self._lines
+            now = (tuple(self._overview(None)), self._rules.rules) if server.tabs else known
             for page in server.pages:
-                if lines != self._lines or not page.known() or not self._lease.held:
+                if now != known or not page.known() or not self._lease.held:
                     page.wake()
-            self._lines = lines
+            known = now
             await asyncio.sleep(OVERVIEW_EVERY_S)
-
-    def _read_overview(self) -> tuple[ModelQueue, ...]:
-        return tuple(self._overview()) if self._overview is not None else ()
 
     # ------------------------------------------------------------ going out
 

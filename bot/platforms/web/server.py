@@ -5,6 +5,7 @@ its Host header, and requests that change something must come from the server's 
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any, Protocol
 
@@ -24,7 +25,7 @@ from bot.platforms.web.chat.page_connection import (
     PageConnection,
     PageSession,
 )
-from bot.platforms.web.chat.protocol import MAX_FRAME, CommandRow, ModelQueue
+from bot.platforms.web.chat.protocol import MAX_FRAME, CommandRow, ReadOverview
 from bot.platforms.web.chat.tab import ChatTab
 from bot.platforms.web.operator.dashboard import DashboardData, DashboardFeed
 from bot.platforms.web.operator.dashboard_routes import DashboardRoutes
@@ -74,7 +75,7 @@ class WebServer:
         calls: Calls,
         routes: Sequence[PageRoutes],
         commands: Callable[[WebPerson, str | None], tuple[CommandRow, ...]],
-        overview: Callable[[], Sequence[ModelQueue]],
+        overview: ReadOverview,
         loopback: bool,
         names: Collection[str],
         path: str = "",
@@ -212,7 +213,7 @@ class WebServer:
             commands=self._commands(person, chosen or language),
             signed_in=self.who.needed,
             operates=self._operator is not None and self.who.operates(person),
-            overview=self._overview,
+            overview=partial(self._overview, self._calls.asker(person)),
         )
         self.tabs.add(tab)
         try:

@@ -1,5 +1,6 @@
 """Two people with two roles, three keys each with different rules, and every route with each."""
 
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ models:
   other: {backends: [studio], capabilities: [ABLE], load_s: 0.01, service_s: 0.02, vram: 1GB}
   vectors: {backends: [studio], capabilities: [embedding], service_s: 0.02, vram: 1GB}
 api: {port: 0}
+admins: [discord:9]
 rules:
   - who: [discord-role:1]
     where: [api:gallery@discord:7]
@@ -39,7 +41,7 @@ rules:
     "text-to-text, text-to-image, image-to-image, image-edit, text-to-video, text-to-audio,"
     " text-to-speech, speech-to-text",
 )
-PATRON, OTHER = "discord:7", "discord:8"
+PATRON, OTHER, ADMIN = "discord:7", "discord:8", "discord:9"
 EVERY = frozenset({"image", "edit", "video", "music", "speak", "transcribe", "ask", "embed"})
 MAY: Mapping[tuple[str, str], frozenset[str]] = {
     (PATRON, "gallery"): EVERY,
@@ -135,9 +137,20 @@ async def test_each_route_makes_a_job_only_where_a_rule_allows_it(tmp_path: Path
 
 @pytest.mark.thorough
 async def test_models_are_listed_for_those_who_may_use_them(tmp_path: Path) -> None:
-    """A program would offer a model to its people and be refused."""
+    """A program would offer a model to its people and be refused, or show what is not theirs."""
     async with running(tmp_path, CONFIG + "chats: {}\n") as api:
-        for of, secret in (await _keys(api)).items():
+        keys = await _keys(api)
+        headers = {"Authorization": f"Bearer {keys[PATRON, 'gallery']}"}
+        (call,) = CALLS["POST /v1/chat/completions"]
+        sent = api.session.post(f"{api.url}/chat/completions", headers=headers, **call.sent())
+        async with sent as answer:  # "all" stays in memory
+            assert answer.status == 200
+        _, secret = await ApiKeys(api.parts.database).new(ADMIN, "admin", name="", now=time.time())
+        headers = {"Authorization": f"Bearer {secret}"}
+        async with api.session.get(f"{api.url}/queue", headers=headers) as answer:
+            seen = {row["model"] for row in (await answer.json())["queues"]}
+        assert seen == {"all", "other", "vectors"}
+        for of, secret in keys.items():
             headers = {"Authorization": f"Bearer {secret}"}
             async with api.session.get(f"{api.url}/models", headers=headers) as answer:
                 listed = {row["id"] for row in (await answer.json())["data"]}
@@ -145,6 +158,9 @@ async def test_models_are_listed_for_those_who_may_use_them(tmp_path: Path) -> N
             async with api.session.get(f"{api.url}/queue", headers=headers) as answer:
                 queues = {row["model"] for row in (await answer.json())["queues"]}
             assert queues == LISTED[of]
+            async with api.session.get(f"{api.url}/hosts", headers=headers) as answer:
+                told = await answer.text()
+            assert not re.search("all|other|vectors", told)
             for name in ("all", "other", "vectors"):
                 async with api.session.get(f"{api.url}/models/{name}", headers=headers) as one:
                     assert (one.status == 200) is (name in LISTED[of])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bot.commands.registry import COMMANDS
+from bot.commands.registry import COMMANDS, PANELS
 from bot.core.asker import Asker
 from bot.core.command import ParamKind
 from bot.core.origin import Origin
@@ -16,10 +16,10 @@ from bot.requests.rules import KIND_OF, KINDS, Kind, Rule
 from queueing.core.jobs import Job, NewJob, SubmitLimits
 from queueing.core.requests import Capability, Chat, ChatMessage, Request, TextToImage
 from tests.bot.requests.test_recordings import playable, voice
-from tests.bot.results import ask, done, image, of
+from tests.bot.results import ask, bot_with, done, image, of
 from tests.simulation.bot_installation import ADMIN, Bot, played, settled
 from tests.simulation.installation import Installation, host, image_model
-from tests.simulation.loop import Inside
+from tests.simulation.loop import Inside, in_virtual_time
 
 GALLERY, CIRCLE, HALL = "g5", "g6", "1"
 PATRON = frozenset({"fake-role:1"})
@@ -136,6 +136,46 @@ async def test_each_command_makes_a_job_only_where_a_rule_allows_it(running: Bot
     assert not wrong, "\n".join(wrong)
     assert CIRCLE not in {each.chat for each in chat.messages.values()}
     assert CIRCLE not in {room for room, _ in chat.private}
+
+
+@in_virtual_time
+async def test_no_answer_names_a_model_that_its_reader_may_not_use() -> None:
+    """People would be told of models and queues that are not their business."""
+    models = [image_model(name, vram_mb=16000, service_s=100.0) for name in ("flux", "pen")]
+    rules = (Rule(who=frozenset({"fake:7"})), Rule(models=frozenset({"pen"})))
+    async with bot_with(*models, rules=rules, service_s=100.0) as running:
+        for _ in range(3):
+            await ask(running, "/image flux a cat", "fake:7")
+        await asyncio.sleep(30)
+        job = await ask(running, "/image pen a cat")
+        assert job is not None
+        place = (await running.queue.status.standings([job]))[job.id]
+        assert place.reason is not None
+        assert place.reason.other == "flux"
+        told, seen = await _told(running, "fake:1"), await _told(running, ADMIN)
+        wrong = [name for name, text in told.items() if "flux" in text]
+        assert not wrong, told
+        assert "#1 in line" in told["queue"]
+        assert "pen" in told["/status"]
+        assert {"queue", "status", "/status"} <= {
+            name for name, text in seen.items() if "flux" in text
+        }
+        (message,) = [each for each in running.chat.messages.values() if "pen" in each.text]
+        assert "flux" not in "".join(message.texts)
+
+
+async def _told(running: Bot, user: str) -> dict[str, str]:
+    """Return what a person is told by each command that makes no job, and by each panel."""
+    told: dict[str, str] = {}
+    for name in sorted(NO_JOBS - {"cancel", "delete", "forget", "forget-me", "key"}):
+        before = len(running.chat.private)
+        await ask(running, f"/{name}", user)
+        await asyncio.sleep(3)
+        told[name] = "\n".join(text for _, text in running.chat.private[before:])
+    for name in PANELS:
+        call = running.chat.call(f"/{name}", user=user)
+        told[f"/{name}"] = str(await running.dispatcher.panel(replace(call, text="")))
+    return told
 
 
 def _may(door: Door, rights: frozenset[str], room: str, kinds: frozenset[Kind]) -> bool:

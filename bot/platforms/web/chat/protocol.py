@@ -1,11 +1,12 @@
 """The WebSocket messages between the server and both pages, as validated records."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
+from bot.core.asker import Asker
 from bot.core.command import Command, ParamKind
 from bot.core.content import Form
 from bot.platforms.web.chat.chat_log import Entry, ShownMessage, ShownPart, text_of
@@ -314,6 +315,10 @@ class Overview(Record):
 
     type: Literal["overview"] = "overview"
     queues: tuple[ModelQueue, ...]
+
+
+ReadOverview = Callable[[Asker | None], Sequence[ModelQueue]]
+"""Returns the rows that a person may see, or all rows, from memory."""
 
 
 def form_row(form: Form) -> FormRow:

@@ -210,7 +210,7 @@ class ChatTab(PageConnection[FromPage]):
             await self._send(listed.model_dump_json())
 
     async def _send_overview(self) -> None:
-        lines = self._overview()
+        lines = tuple(self._overview())
         if lines != self._shown_overview:
             self._shown_overview = lines
             await self._send(Overview(queues=tuple(lines)).model_dump_json())

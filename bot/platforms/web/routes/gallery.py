@@ -206,14 +206,15 @@ def _item(file: GalleryFile, catalog: Catalog) -> GalleryItem:
 
 def _actions(file: GalleryFile, catalog: Catalog, *, upscaled: bool) -> tuple[str, ...]:
     """Return the commands that a result offers now, as the buttons under it in a chat do."""
-    able = abilities_of(file.model, catalog)
+    able, spec = abilities_of(file.model, catalog), catalog.find(file.model)
+    needed = {file.request.needs(has_files=each) for each in (True, False)}
     drawn = isinstance(file.request, TextToImage) and (file.image or _NUMBERED + 1) <= _NUMBERED
     offered = {
         "vary": drawn and able.vary and not upscaled,
         "upscale": drawn and able.upscale and not upscaled,
         "edit-image": drawn and able.edit,
         "video": drawn and able.video,
-        "again": not upscaled,
+        "again": not (upscaled or spec is None or needed.isdisjoint(spec.capabilities)),
         "delete": True,
     }
     return tuple(command for command, is_offered in offered.items() if is_offered)

@@ -28,7 +28,7 @@ def fittings(given: Config) -> PlatformParts:
         access=given.access(),
         clock=SystemClock(),
         chat_log=MemoryLog(),
-        overview=None,
+        overview=lambda _: (),
     )
 
 

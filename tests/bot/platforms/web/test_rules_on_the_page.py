@@ -7,10 +7,13 @@ from typing import Any
 import aiohttp
 import pytest
 
+from queueing.core.jobs import NewJob, SubmitLimits
+from queueing.core.requests import TextToImage
 from tests.bot.platforms.web.web_client import opened
 from tests.bot.whole_bot import on_web
 from tests.fakes.servers.speech_script import wav
 from tests.security.hostile_requests import found_routes
+from tests.simulation.installation import ended
 
 SERVED = """
 hosts: {gpu-1: {vram: 24GB, backends: {studio: {kind: demo}}}}
@@ -80,7 +83,9 @@ async def test_the_page_offers_and_takes_what_its_persons_rule_allows(tmp_path: 
             assert [each["value"] for each in rows["image"]["choices"]] == ["reset", "flux"]
             said = await _json(browser.post("dictation/0123456789abcdef", data=wav()))
             assert "can't use this here" in said["why"]
-            await tab.hello()
+            commands = {each["name"] for each in (await tab.hello())["commands"]}
+            assert {"image", "status", "help"} <= commands
+            assert commands.isdisjoint({"ask", "transcribe"})
             await tab.send(type="suggest", id=1, command="image", param="model", typed="")
             assert (await tab.next("values"))["values"] == ["flux"]
             for line, told in (
@@ -96,6 +101,17 @@ async def test_the_page_offers_and_takes_what_its_persons_rule_allows(tmp_path: 
                     await asyncio.sleep(0)
             assert found["hidden"]
             assert not {"video", "edit-image", "upscale"} & set(found["items"][0]["actions"])
+            drawn = NewJob(
+                model="pen", request=TextToImage(prompt="a cat"), owner="web:ada", key="ada"
+            )
+            job = await parts.queue.submitter.submit(drawn, limits=SubmitLimits())
+            await ended(parts.queue, job)
+            report = parts.queue.status.snapshot()
+            assert any(model.copies for model in report.models if model.name == "pen")
+            state = await _json(browser.get("panels/status"))
+            assert "pen" not in str(state)
+            await tab.hello()
+            assert [row["model"] for row in (await tab.next("overview"))["queues"]] == ["flux"]
             (job,) = await parts.queue.jobs.history("web:local", limit=9)
             assert job.request.model_dump()["steps"] in {None, 9}
 

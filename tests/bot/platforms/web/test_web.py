@@ -601,7 +601,7 @@ async def test_model_names_are_suggested(handler: ScriptedHandler) -> None:
 async def test_the_overview_is_pushed_when_it_changes(handler: ScriptedHandler) -> None:
     """The page's header would show lines that are long gone."""
     lines = [ModelQueue(model="flux", waiting=3, memory="loading")]
-    web = web_chat(port=0, overview=lambda: lines)
+    web = web_chat(port=0, overview=lambda _: lines)
     async with running(web, handler), tab(web, greet=False) as page:
         await page.hello()
         assert (await page.next("overview"))["queues"][0]["waiting"] == 3

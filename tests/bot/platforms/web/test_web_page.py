@@ -80,7 +80,7 @@ async def stage(chromium: Chromium) -> AsyncIterator[Stage]:
         ModelQueue(model="wan", waiting=0, memory="absent"),
     ]
     async with (
-        running(web_chat(port=0, overview=lambda: lines), handler) as web,
+        running(web_chat(port=0, overview=lambda _: lines), handler) as web,
         chromium.page() as page,
     ):
         await page.goto(web.url)
