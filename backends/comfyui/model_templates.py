@@ -100,10 +100,8 @@ class Templates:
         """The default sizes, steps and lengths; of several templates, the largest."""
         found: dict[str, float] = {}
         for workflow in self.all:
-            for name in ("width", "height", "steps", "seconds", "fps"):
-                value = workflow.defaults.get(name)
-                if isinstance(value, int | float):
-                    found[name] = max(value, found.get(name, value))
+            for name, value in workflow.usual.items():
+                found[name] = max(value, found.get(name, value))
         return found
 
     @property

@@ -28,7 +28,7 @@ from queueing.core.jobs import LATER, Job, JobEvent, NewJob, SubmitLimits, is_bu
 from queueing.core.ports import Clock
 from queueing.core.requests import Capability, File, Request, TextToImage, TextToVideo
 from queueing.core.snapshot import is_open_ended
-from queueing.core.specs import ModelSpec, is_far_above, pixels, usual_pixels, work
+from queueing.core.specs import ModelSpec, frames, is_far_above, pixels, usual_pixels, work
 
 log = sparing(logging.getLogger(__name__))
 
@@ -99,8 +99,8 @@ def _extent(request: Request, usual: Numbers) -> dict[str, float]:
     if isinstance(request, TextToImage | TextToVideo) and (request.width or request.height):
         named["pixels"] = pixels(request, usual)
     if isinstance(request, TextToVideo) and (request.seconds or request.fps):
-        frames = _frames(request.seconds or usual.get("seconds"), request.fps or usual.get("fps"))
-        named |= {} if frames is None else {"frames": frames}
+        made = frames(usual, request.seconds, request.fps)
+        named |= {} if made is None else {"frames": made}
     return named
 
 
@@ -109,13 +109,9 @@ def _defaults(request: Request, usual: Numbers) -> dict[str, float]:
     found = {name: TIMES * usual[name] for name in ("steps", "seconds") if name in usual}
     if isinstance(request, TextToImage | TextToVideo):
         found["pixels"] = TIMES * usual_pixels(request, usual)
-    if (frames := _frames(usual.get("seconds"), usual.get("fps"))) is not None:
-        found["frames"] = TIMES * frames
+    if (made := frames(usual)) is not None:
+        found["frames"] = TIMES * made
     return found
-
-
-def _frames(seconds: float | None, fps: float | None) -> float | None:
-    return None if seconds is None or fps is None else seconds * fps
 
 
 _altered = altering(NewJob)

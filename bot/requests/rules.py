@@ -16,7 +16,7 @@ from bot.requests.options import SIDE_LEAST, SIDE_STEP, Style, size
 from queueing.core.catalog import Catalog
 from queueing.core.errors import UnknownModel
 from queueing.core.requests import Capability, Generation, Request, TextToImage, TextToVideo
-from queueing.core.specs import ModelSpec, pixels, usual_pixels
+from queueing.core.specs import ModelSpec, frames, pixels, usual_pixels
 
 Kind = Literal["image", "edit", "upscale", "video", "music", "speak", "transcribe", "ask", "embed"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -36,6 +36,8 @@ KIND_OF: Mapping[Capability, Kind] = {
     Capability.IMAGE_EMBEDDING: "embed",
 }
 _NAMED = 12  # models named in a sentence
+USUAL_VIDEO_S = 5.0
+"""The length of a video at a rate that a person names, if the model's own length is unknown."""
 
 Numbers = Mapping[str, float]
 
@@ -226,6 +228,8 @@ def within(
         named = request.width or request.height
         follows = has_files and isinstance(request, TextToImage) and not named
         wanted |= {} if follows else _size(rule.most["pixels"], request, usual)
+    if takes is not None and "seconds" not in usual.keys() | takes:
+        wanted.pop("seconds", None)  # the length is fixed, and a rate only plays it faster
     for name in wanted:
         if takes is not None and name not in takes:
             what = "pixels" if name in {"width", "height"} else name
@@ -237,11 +241,10 @@ def within(
 def _numbers(rule: Rule, request: Generation, usual: Numbers) -> dict[str, object]:
     """Return the lowered steps and seconds. Raises `Declined`."""
     most, wanted = dict(rule.most), dict[str, object]()
-    fps = getattr(request, "fps", None) or usual.get("fps")
-    if isinstance(request, TextToVideo) and "frames" in most and fps:
-        if request.seconds is not None and request.seconds * fps > most["frames"]:
-            raise Declined(too_much("frames", request.seconds * fps, most["frames"]))
-        most["seconds"] = min(most.get("seconds", math.inf), most["frames"] / fps)
+    if isinstance(request, TextToVideo) and "frames" in most:
+        most["seconds"] = min(most.get("seconds", math.inf), _longest_s(rule, request, usual))
+        if request.fps and not request.seconds and "seconds" not in usual:
+            wanted["seconds"] = min(most["seconds"], USUAL_VIDEO_S)  # so that it is known
     for name in ("steps", "count", "seconds"):
         if name not in most or name not in type(request).model_fields:
             continue
@@ -251,6 +254,17 @@ def _numbers(rule: Rule, request: Generation, usual: Numbers) -> dict[str, objec
         if given is None and usual.get(name, 0) > most[name]:
             wanted[name] = int(most[name]) if name == "steps" else most[name]
     return wanted
+
+
+def _longest_s(rule: Rule, request: TextToVideo, usual: Numbers) -> float:
+    """Return how many seconds a video may have for its frames. Raises `Declined`."""
+    made, fps = frames(usual, request.seconds, request.fps), request.fps or usual.get("fps")
+    most = rule.most["frames"]
+    if fps is None or (made is not None and made <= most):
+        return math.inf
+    if made is not None and request.seconds is not None:
+        raise Declined(too_much("frames", made, most))
+    return most / fps
 
 
 def _size(most: float, request: TextToImage | TextToVideo, usual: Numbers) -> dict[str, object]:

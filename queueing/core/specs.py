@@ -294,6 +294,19 @@ def sides(request: TextToImage | TextToVideo, usual: Mapping[str, float]) -> tup
     )
 
 
+def frames(
+    usual: Mapping[str, float], seconds: float | None = None, fps: float | None = None
+) -> float | None:
+    """Return how many frames a video has with these wishes; None if that is unknown.
+
+    Where the model's default is a number of frames, another rate alone does not change it.
+    """
+    if seconds is None and "frames" in usual:
+        return usual["frames"]
+    length, rate = seconds or usual.get("seconds"), fps or usual.get("fps")
+    return None if length is None or rate is None else length * rate
+
+
 def work(request: Request, usual: Mapping[str, float]) -> float:
     """Return the work of a request in pixels, 0 if nothing is drawn.
 

@@ -22,6 +22,7 @@ from backends.comfyui.workflow.graph.analysis import (
     is_plain,
     marks_of,
     medium_of,
+    played_per_made,
     rate_of,
     saves_in,
     shows,
@@ -159,6 +160,22 @@ class Template:
         """The request fields that it honours, except the prompt and the files."""
         fields = {FOLLOWS.get(word, word) for word in self.placeholders if word != "half_steps"}
         return frozenset(fields) - FILES - {"prompt"}
+
+    @property
+    def usual(self) -> Mapping[str, float]:
+        """Its default size, steps, length, rate and number of played frames, as far as known."""
+        found = {
+            name: value
+            for name in ("width", "height", "steps", "seconds", "fps", "frames")
+            if isinstance(value := self.defaults.get(name), int | float)
+        }
+        if (rate := rate_of(self.nodes)) is not None:
+            found.setdefault("fps", rate)
+        if "frames" in found:
+            found["frames"] *= played_per_made(self.nodes)
+        if {"frames", "fps"} <= found.keys():
+            found["seconds"] = found["frames"] / found["fps"]
+        return found
 
     @property
     def edits(self) -> bool:

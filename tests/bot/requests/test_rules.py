@@ -161,6 +161,27 @@ def test_a_video_is_bounded_by_seconds_and_by_frames() -> None:
 
 
 @pytest.mark.parametrize(
+    ("asked", "usual", "takes", "seconds"),
+    [
+        ({"fps": 40}, {}, None, 2),  # its own length is unknown
+        ({"fps": 10}, {}, None, 5),
+        ({"fps": 40}, {"fps": 16.0}, {"fps"}, None),  # its length is fixed
+        ({"fps": 40}, {"frames": 81.0, "fps": 16.0, "seconds": 5.06}, None, 2),
+        ({"fps": 40}, {"frames": 33.0, "fps": 16.0, "seconds": 2.06}, None, None),
+        ({}, {"frames": 81.0, "fps": 16.0, "seconds": 5.06}, None, 5),
+        ({}, {}, None, None),
+    ],
+)
+def test_a_rate_is_bounded_by_the_frames_that_are_really_made(
+    asked: Any, usual: Any, takes: Any, seconds: float | None
+) -> None:
+    """A rate alone would be a way round the length, or be refused where it changes nothing."""
+    video = TextToVideo(prompt="a cat", **asked)
+    found = within(rule(most={"frames": 80}), video, usual, takes, has_files=False)
+    assert found == video.model_copy(update={"seconds": seconds})
+
+
+@pytest.mark.parametrize(
     ("request_", "allowed"),
     [
         (TextToImage(prompt="a cat"), True),

@@ -108,6 +108,8 @@ def test_the_operator_sets_frames_or_seconds() -> None:
     bare["latent"]["inputs"]["length"] = "{{frames}}"
     own = prepared(bare, seconds=3)
     assert fill(own, VIDEO, prefix="p")["latent"].inputs["length"] == 49
+    assert own.usual["seconds"] == 3
+    assert "frames" not in own.usual
 
 
 def test_sizes_follow_the_familys_grid(subtests: pytest.Subtests) -> None:

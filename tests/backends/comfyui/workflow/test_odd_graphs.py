@@ -123,6 +123,8 @@ def test_frames_put_in_between_are_not_made_by_the_model(subtests: pytest.Subtes
             graph = fill(prepared(nodes), VIDEO.model_copy(update={"seconds": 5}), prefix="p")
             assert graph["latent"].inputs["length"] == 81
             assert graph["video"].inputs["fps"] == 32
+            usual = prepared(nodes).usual
+            assert (usual["frames"], usual["fps"], usual["seconds"]) == (162, 32, 5.0625)
 
 
 def test_samplers_of_custom_packs_are_counted() -> None:
