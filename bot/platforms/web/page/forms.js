@@ -1,6 +1,7 @@
 // A form from the bot: one dialog, rebuilt for each form.
 
 import { byId, make } from "./dom.js";
+import { showOver } from "./over.js";
 import { say } from "./texts.js";
 
 export class FormDialog {
@@ -26,7 +27,7 @@ export class FormDialog {
     byId("form-title").textContent = form.title;
     byId("form-send").textContent = form.send;
     byId("form-fields").replaceChildren(...form.fields.map(fieldNode));
-    if (!this.dialog.open) this.dialog.showModal();
+    showOver(this.dialog);
     byId("form-fields").querySelector("input, textarea")?.focus();
   }
 }

@@ -5,6 +5,7 @@ import { icon } from "./icons.js";
 import { addressOf, isImage } from "./images.js";
 import { copyText } from "./markdown.js";
 import { clockText } from "./moments.js";
+import { showOver } from "./over.js";
 import { say } from "./texts.js";
 
 const SWIPE_PX = 48;
@@ -88,7 +89,7 @@ export class Large {
   show(things, at, { more, closed } = {}) {
     Object.assign(this, { things, more, closed });
     this.draw(at);
-    if (!this.dialog.open) this.dialog.showModal();
+    showOver(this.dialog);
   }
 
   /** Show the images of a message, with the actions of its result if that still exists. */

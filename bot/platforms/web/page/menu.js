@@ -2,6 +2,7 @@
 
 import { make } from "./dom.js";
 import { icon } from "./icons.js";
+import { lieOver, showOver } from "./over.js";
 import { say } from "./texts.js";
 
 const EDGE_PX = 8; // left free beside the menu
@@ -31,10 +32,12 @@ function openMenu(button, items) {
     button.setAttribute("aria-expanded", "false");
     gone.abort();
     menu.remove();
+    closed();
   });
   addEventListener("resize", () => menu.hidePopover(), { signal: gone.signal }); // its button is elsewhere now
   button.closest("main, nav").append(menu); // readers of the page look for everything in a landmark
   menu.showPopover();
+  const closed = lieOver(() => menu.hidePopover());
   button.setAttribute("aria-expanded", "true");
   putBeside(menu, button);
   nodes[0].focus();
@@ -75,7 +78,7 @@ export function ask(question, yes) {
   go.addEventListener("click", () => dialog.close("yes"));
   dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
   document.body.append(dialog);
-  dialog.showModal();
+  showOver(dialog);
   return new Promise((done) => {
     dialog.addEventListener("close", () => {
       dialog.remove();

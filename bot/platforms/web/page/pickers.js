@@ -1,6 +1,7 @@
 // The controls of what is made: a row of pickers, and the options behind "more".
 
 import { make } from "./dom.js";
+import { showOver } from "./over.js";
 import { say } from "./texts.js";
 
 export const NAMES = {
@@ -75,7 +76,7 @@ export class MoreDialog {
     this.take = take;
     const ordered = [...options].sort((one, other) => LONG.has(one.name) - LONG.has(other.name));
     this.fields.replaceChildren(...ordered.map((option) => this.field(option, valueOf(option))));
-    this.dialog.showModal();
+    showOver(this.dialog);
   }
 
   clear() {

@@ -1,6 +1,7 @@
 // The side bar: links to the views. On a narrow page it is a drawer over the content.
 
 import { byId, make } from "./dom.js";
+import { lieOver } from "./over.js";
 import { say } from "./texts.js";
 
 const NARROW = matchMedia("(max-width: 899px)");
@@ -30,6 +31,7 @@ export class Side {
 
   open() {
     this.side.classList.add("opened");
+    this.closed = lieOver(() => this.close());
     this.side.inert = false;
     byId("stage").inert = true; // it is covered
     byId("side-shade").hidden = false;
@@ -43,5 +45,7 @@ export class Side {
     byId("stage").inert = false;
     byId("side-shade").hidden = true;
     if (had && NARROW.matches) byId("side-open").focus();
+    this.closed?.();
+    this.closed = null;
   }
 }

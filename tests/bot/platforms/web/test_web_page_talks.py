@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from bot.core.content import Content
-from tests.bot.platforms.web.test_web_page import Stage, chromium, stage
+from bot.core.content import Button, Content
+from tests.bot.platforms.web.test_web_page import LAST, Stage, chromium, stage
+from tests.bot.platforms.web.web_client import image
 
 __all__ = ["chromium", "stage"]
 
@@ -122,6 +123,50 @@ async def test_new_typed_begins_a_conversation_and_a_phone_closes_the_drawer(sta
         ".map((node) => node.outerHTML).join()"
     )
     assert await page.evaluate(small) == ""
+
+
+async def test_back_closes_what_lies_over_the_page_and_then_leaves_the_view(stage: Stage) -> None:
+    """Back on a phone would leave the conversation, with the drawer still open over the next one."""
+    page = stage.page
+    await page.look(width=390, phone=True)
+    await stage.show(Content(body=("one",), files=(image(),)))
+    other = f"#chat/{'a' * 16}"
+    await stage.web.send(f"local/{'a' * 16}", Content(body=("dogs",)))
+    for address in (other, "#chat/first"):
+        await page.evaluate(f"location.hash = '{address}'")
+    delete = Button(command="delete", job_id=7, label="Delete")
+    await stage.show(Content(body=("a cat",), buttons=((delete,),)))
+    drawer, menu = "#side.opened", ".menu"
+    row = "#talks .talk .icon"
+    layers = [
+        (["#side-open"], [drawer]),
+        (["#side-open", row], [drawer, menu]),
+        (["#side-open", row, ".menu-item.danger"], [drawer, "dialog.ask"]),
+        (["#side-open", row, ".menu-item"], [drawer, "#form[open]"]),
+        ([f"{LAST} [aria-haspopup]"], [menu]),
+        ([".message .image"], ["#large[open]"]),
+    ]
+    for presses, over in layers:
+        for press in presses:
+            await page.click(press)
+        while over:
+            await page.wait(f"[...document.querySelectorAll('{over[-1]}')].length === 1")
+            await page.evaluate("history.back()")
+            await page.wait(f"document.querySelector('{over.pop()}') === null")
+        assert await page.evaluate("location.hash") == "#chat/first"
+    # Closed in another way, it leaves nothing for Back to close.
+    await page.click(".message .image")
+    await page.wait("document.querySelector('#large[open]') !== null")
+    await page.click("#large-close")
+    await page.wait("history.state === null")
+    # A view opened from the drawer is left to the one behind it.
+    await page.click("#side-open")
+    await page.click(f"#talks [href='{other}']")
+    await page.wait(f"location.hash === '{other}' && !document.querySelector('#side.opened')")
+    await page.evaluate("history.back()")
+    await page.wait("location.hash === '#chat/first' && history.state === null")
+    await page.evaluate("history.back()")
+    await page.wait(f"location.hash === '{other}'")
 
 
 async def test_what_waits_to_be_sent_stays_in_its_conversation(stage: Stage) -> None:
