@@ -151,12 +151,26 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark thorough tests, and put the files that take longest first; others keep their order."""
+    """Mark thorough tests, and put the files that take longest first; others keep their order.
+
+    A browser competes for a busy machine, so its tests are repeated once if they fail. The closing
+    line counts them. All others have one try: what fails now and then may lose a job.
+    """
     for item in items:
-        if _is_thorough(item.path) or item.get_closest_marker("browser"):
+        in_browser = item.get_closest_marker("browser")
+        if in_browser:
+            item.add_marker(pytest.mark.flaky(reruns=1))
+        if in_browser or _is_thorough(item.path):
             item.add_marker(pytest.mark.thorough)
     places = {TESTS / name: place for place, name in enumerate(LONG)}
     items.sort(key=lambda item: places.get(item.path, len(places)))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show the first failures of tests that were repeated, even if they passed then."""
+    for report in terminalreporter.stats.get("rerun", ()):
+        terminalreporter.section(f"repeated: {report.nodeid}")
+        terminalreporter.write_line(report.longreprtext)
 
 
 @pytest.fixture(autouse=True, scope="session")
