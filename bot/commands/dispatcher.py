@@ -258,8 +258,9 @@ class Dispatcher:
         prompt = await self._context.records.prompt(asked)
         if prompt is None:
             return invocation
-        text = f"{prompt.job_id} {invocation.text}"
-        return replace(invocation, command=prompt.command, text=text, quoted="")
+        command, _, options = prompt.command.partition(" ")
+        text = f"{prompt.job_id} {options} {invocation.text}"
+        return replace(invocation, command=command, text=text, quoted="")
 
     async def _answer(
         self, context: Context, invocation: Invocation, person: Person, language: str

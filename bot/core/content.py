@@ -172,7 +172,8 @@ class Form:
     """A form that asks for a command's values. At most five fields, because Discord shows no more.
 
     When submitted, it arrives as a call of `command` with these values and, if it is about a job,
-    the option "id". Like a button, it survives restarts.
+    the option "id", and "number" if it is about one of its images. Like a button, it survives
+    restarts.
     """
 
     command: str
@@ -180,6 +181,7 @@ class Form:
     fields: tuple[FormField, ...]
     send: str
     job_id: int | None = None
+    number: int | None = None
 
 
 def utf16_length(text: str) -> int:

@@ -140,7 +140,10 @@ class Unreachable:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReplyPrompt:
-    """A bot message that asks for a reply: which command the reply completes, and for which job."""
+    """A bot message that asks for a reply: which command the reply completes, and for which job.
+
+    The command may have options behind it.
+    """
 
     command: str
     job_id: int

@@ -155,7 +155,8 @@ class Replies:
         try:
             ref = await self._respond(call, asked.content, private=False)
             if ref is not None:
-                prompt = ReplyPrompt(command=form.command, job_id=form.job_id)
+                image = "" if form.number is None else f" --number {form.number}"
+                prompt = ReplyPrompt(command=form.command + image, job_id=form.job_id)
                 await self.records.note_prompt(ref, prompt)
         finally:
             noted.set()

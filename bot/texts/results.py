@@ -141,6 +141,7 @@ def _by_image(job: Job, language: str, abilities: Abilities, images: int) -> Row
         "vary": abilities.vary,
         "upscale": abilities.upscale,
         "video": abilities.video,
+        "edit-image": abilities.edit,
         "vary-subtle": abilities.vary,
     }
     rows = (

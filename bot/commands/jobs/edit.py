@@ -135,6 +135,7 @@ def _ask_for_words(call: Call) -> FormReply:
     form = Form(
         command=EDIT_IMAGE.name,
         job_id=call.whole("id"),
+        number=call.whole("number"),
         title=word(language, "form.edit_this"),
         fields=(FormField(name="prompt", label=label, long=True, required=True),),
         send=word(language, "form.send"),

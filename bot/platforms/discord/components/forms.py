@@ -12,12 +12,14 @@ from bot.core.content import Form
 FORM_LABEL_MOST = 45  # of a form's title and of a field's label
 FORM_VALUE_MOST = 4000
 
-_FORM_ID = re.compile(r"form:(?P<command>[-_\w]{1,32})(?::(?P<id>\d{1,18}))?", re.ASCII)
+_FORM_ID = re.compile(
+    r"form:(?P<command>[-_\w]{1,32})(?::(?P<id>\d{1,18}))?(?::(?P<number>\d{1,2}))?", re.ASCII
+)
 
 
 def modal_of(form: Form) -> discord.ui.Modal:
     """Return a form as a Discord modal. It is stopped, like a view, and recognised by its id."""
-    about = "" if form.job_id is None else f":{form.job_id}"
+    about = "".join(f":{each}" for each in (form.job_id, form.number) if each is not None)
     modal = discord.ui.Modal(
         title=form.title[:FORM_LABEL_MOST], custom_id=f"form:{form.command}{about}"
     )
@@ -57,7 +59,8 @@ def filled_in(
             values |= {name if n == 1 else f"{name}{n}": each for n, each in enumerate(given, 1)}
         else:
             values[name] = str(line.get("value") or "".join(chosen))
-    return found["command"], values | ({"id": int(found["id"])} if found["id"] else {})
+    about = {name: int(found[name]) for name in ("id", "number") if found[name]}
+    return found["command"], values | about
 
 
 def _chosen_in(line: Mapping[str, Any]) -> Sequence[str]:

@@ -296,6 +296,7 @@ class FormRow(Record):
     type: Literal["form"] = "form"
     command: str
     job: int | None
+    number: int | None
     title: str
     fields: tuple[FieldRow, ...]
     send: str
@@ -326,6 +327,7 @@ def form_row(form: Form) -> FormRow:
     return FormRow(
         command=form.command,
         job=form.job_id,
+        number=form.number,
         title=form.title,
         fields=tuple(
             FieldRow(

@@ -66,9 +66,12 @@ document.addEventListener("click", (event) => {
   if (typed) writeInChat(`${typed.dataset.typed} `);
 });
 
-const forms = new FormDialog(({ command, job, conversation, take }, values) => {
+const forms = new FormDialog(({ command, job, number, conversation, take }, values) => {
   if (take) take(values); // asked by the page itself
-  else connection.deliver({ type: "submit", key: newKey(), conversation, command, job, values });
+  else {
+    const all = number ? { ...values, number: String(number) } : values;
+    connection.deliver({ type: "submit", key: newKey(), conversation, command, job, values: all });
+  }
 });
 
 const actions = new ResultActions({

@@ -16,7 +16,7 @@ from tests.fakes.discord.discord_layouts import GALLERY, LAYOUT, ROW, TEXT, medi
 from tests.fakes.discord.discord_state import FakeMessage
 
 MODEL = DRAWS_AND_WRITES.replace("IMAGE_S", "0.3").replace(
-    "[text-to-image]", "[text-to-image, image-to-image, upscale]"
+    "[text-to-image]", "[text-to-image, image-to-image, image-edit, upscale]"
 )
 CONFIG = f"""
 {MODEL}
@@ -56,10 +56,10 @@ async def test_each_image_stands_above_its_own_buttons(tmp_path: Path) -> None:
         assert "a *cat*" in shown.shown
         assert [each["type"] for each in shown.components] == [TEXT, *[GALLERY, ROW] * 4, ROW]
         assert [each["description"] for each in media(shown.components)] == ["a *cat*"] * 4
-        assert labels(shown)[6:10] == [
-            "🎲 Vary 3", "⬆️ Upscale 3", "🎲 Vary (subtle) 3", "🎲 Vary 4",
+        assert labels(shown)[8:13] == [
+            "🎲 Vary 3", "⬆️ Upscale 3", "🖌️ Edit image 3", "🎲 Vary (subtle) 3", "🎲 Vary 4",
         ]  # fmt: skip
-        assert [each.custom_id for each in shown.buttons][7] == "job:1:upscale:3"
+        assert [each.custom_id for each in shown.buttons][9] == "job:1:upscale:3"
         assert [each.name[-6:] for each in shown.files] == ["-1.png", "-2.png", "-3.png", "-4.png"]
         await person.click(shown, "⬆️ Upscale 3")
         await fake.wait_for(lambda: newest(fake) is not shown and newest(fake).files)
@@ -74,6 +74,35 @@ async def test_each_image_stands_above_its_own_buttons(tmp_path: Path) -> None:
         [copy] = person.direct.messages
         assert [each.data for each in copy.files] == [each.data for each in shown.files]
         assert labels(copy) == [each for each in labels(shown) if each != "✉️ Copy"]
+
+
+async def test_one_image_of_several_is_edited(tmp_path: Path) -> None:
+    """The form would change the first image, whichever was pressed."""
+    async with FakeDiscord() as fake, on_discord(fake, tmp_path, CONFIG) as bot:
+        person = fake.person(7, "Ada")
+        call = await person.slash("image", model="flux", prompt="a cat", count=4)
+        await fake.wait_for(lambda: gallery(call.answer))
+        [shown] = fake.channel().messages
+        opened = await person.click(shown, "🖌️ Edit image 3")
+        await fake.wait_for(lambda: opened.form)
+        edited = await person.send_off(opened, prompt="make it red")
+        await fake.wait_for(lambda: edited.answer)
+        drawn, job = await bot.queue.jobs.get(1), await bot.queue.jobs.get(2)
+        assert drawn is not None
+        assert job is not None
+        output = await bot.queue.jobs.output(drawn)
+        assert output is not None
+        assert await bot.queue.jobs.inputs(job) == (output.files[2],)
+        await fake.wait_for(lambda: edited.answer is not None and edited.answer.files)
+        fake.fail("POST", "/interactions/*/*/callback", status=404, code=10062, times=9)
+        await person.click(shown, "🖌️ Edit image 2")  # Discord takes no form any more
+        await fake.wait_for(lambda: "Reply to this message" in newest(fake).shown)
+        prompt = newest(fake)
+        await person.says("make it blue", reply_to=prompt)
+        await fake.wait_for(lambda: newest(fake).files and newest(fake) is not prompt)
+        job = await bot.queue.jobs.get(3)
+        assert job is not None
+        assert await bot.queue.jobs.inputs(job) == (output.files[1],)
 
 
 async def test_a_gallery_that_cannot_be_deleted_says_so_in_its_place(tmp_path: Path) -> None:
@@ -125,7 +154,7 @@ async def test_a_gallery_reaches_a_caller_from_elsewhere(tmp_path: Path, late: b
 
 async def test_a_layout_never_has_too_many_parts() -> None:
     """Discord would refuse ten images with all their buttons."""
-    commands = ("vary", "upscale", "video", "vary-subtle")
+    commands = ("vary", "upscale", "video", "edit-image", "vary-subtle")
     for count in range(2, 11):
         own = [tuple(button(each, n) for each in commands) for n in range(1, count + 1)]
         shared = tuple(button(each) for each in ("again", "edit", "delete", "copy"))
@@ -142,5 +171,6 @@ async def test_a_layout_never_has_too_many_parts() -> None:
         assert names[1] == "attachment://SPOILER_2-flux_dev_1.png"
         assert all(each["spoiler"] for each in shown)
         ids = [each["custom_id"] for each in parts(made) if "custom_id" in each]
-        assert {f"job:1:vary:{n}" for n in range(1, count + 1)} <= set(ids)
+        kept = commands if count <= 4 else commands[:1]
+        assert {f"job:1:{each}:{n}" for each in kept for n in range(1, count + 1)} <= set(ids)
         assert ids[-5:] == [f"job:1:{each}" for each in ("again", "edit", "delete", "copy", "show")]

@@ -43,6 +43,7 @@ async def test_a_form_goes_to_the_page_that_asked_and_comes_back_once() -> None:
         await call.show_form(FORM)
         form = await page.next("form")
         assert (form["command"], form["job"], form["send"]) == ("edit", 7, "Send")
+        assert form["number"] is None
         assert [field["value"] for field in form["fields"]] == ["a cat", "7"]
         submit = {"key": uuid4().hex, "command": "edit", "job": 7, "values": {"prompt": "a dog"}}
         for _ in range(2):
