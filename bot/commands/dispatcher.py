@@ -22,7 +22,7 @@ from bot.commands.call.context import (
 )
 from bot.commands.call.files import used_files
 from bot.commands.call.jobs import has_words
-from bot.commands.call.parser import Args, check, filled, options, parse, usage
+from bot.commands.call.parser import Args, check, filled, options, parse, usage, words_in
 from bot.commands.call.pasted import with_pasted
 from bot.commands.jobs import edit
 from bot.commands.make import ask
@@ -334,6 +334,11 @@ class Dispatcher:
         args = check(command, invocation.options)
         call = Call(invocation=invocation, args=args, person=person, language=language)
         return await PANELS[command.name](context, call)
+
+    def words_of(self, command: str, text: str) -> str:
+        """Return the words of a typed call without its model and options, "" if there are none."""
+        known = self._by_name.get(command)
+        return text if known is None else words_in(known, text, self._is_model)
 
     def suggest(self, param: Param, typed: str, asker: Asker) -> Sequence[str]:
         """Return up to 25 values for a parameter from memory, those with the typed prefix first."""

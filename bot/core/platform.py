@@ -396,6 +396,9 @@ class CommandHandler(Protocol):
         The language is None when they reset it to that of their chats.
         """
 
+    def words_of(self, command: str, text: str) -> str:
+        """Return the words of a typed call without its model and options, "" if there are none."""
+
     def suggest(self, param: Param, typed: str, asker: Asker) -> Sequence[str]:
         """Return up to 25 values for a parameter, best first, from memory."""
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from bot.commands.call.parser import words_in
 from bot.core.arrivals import Arrival, Arrivals
 from bot.core.asker import Asker
 from bot.core.command import Command, Param, ParamKind
@@ -33,7 +34,11 @@ COMMANDS = (
     Command(
         name="ask",
         help="command.ask",
-        params=(Param(name="model", kind=ParamKind.MODEL, help="param.model", positional=True),),
+        params=(
+            Param(name="model", kind=ParamKind.MODEL, help="param.model", positional=True),
+            Param(name="prompt", kind=ParamKind.TEXT, help="param.prompt", positional=True),
+        ),
+        prose=True,
     ),
     Command(name="queue", help="command.queue"),
     Command(
@@ -112,6 +117,10 @@ class ScriptedHandler:
             self.languages[user] = language
         for hearer in self._hearers:
             hearer(user, language)
+
+    def words_of(self, command: str, text: str) -> str:
+        known = next((each for each in self.commands if each.name == command), None)
+        return text if known is None else words_in(known, text, self.models.__contains__)
 
     def suggest(self, param: Param, typed: str, asker: Asker) -> Sequence[str]:
         values = ["noir", "sketch"] if param.kind is ParamKind.STYLE else self.models

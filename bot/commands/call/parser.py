@@ -159,6 +159,16 @@ def prompt_of(command: Command) -> Param | None:
     return next((p for p in command.params if p.positional and p.kind is ParamKind.TEXT), None)
 
 
+def words_in(command: Command, text: str, is_model: Callable[[str], bool]) -> str:
+    """Return the words of a typed call, "" without any. One that is refused is returned as it is."""
+    prompt = prompt_of(command)
+    try:
+        values = parse(command, text, is_model)
+    except Declined:
+        return text
+    return "" if prompt is None else str(values.get(prompt.name, ""))
+
+
 def _refuse_addresses(values: Args) -> None:
     """Refuse the address of an image, because in a prompt it would only spoil the result."""
     for value in values.values():

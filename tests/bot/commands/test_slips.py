@@ -47,3 +47,14 @@ async def test_other_words_with_slashes_are_questions(running: Bot) -> None:
     for number, line in enumerate(lines):
         job = await ask(running, f"/ask {line}", user=f"fake:{number}")
         assert said(job) == [("user", line)]
+
+
+@in_bot()
+async def test_the_words_of_a_call_are_neither_its_model_nor_its_options(running: Bot) -> None:
+    """A conversation would be called after the model that answers in it."""
+    lines = [("image", "FLUX a cat --count 2"), ("bild", "a cat"), ("imagine", "flux a cat")]
+    words = running.dispatcher.words_of
+    assert [words(*line) for line in lines] == ["a cat"] * 3
+    assert words("image", "flux") == "flux"  # refused: nothing is to be drawn
+    assert words("queue", "") == ""
+    assert words("nothing", "flux a cat") == "flux a cat"

@@ -1,6 +1,5 @@
 """The WebSocket messages between the server and both pages, as validated records."""
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Annotated, Literal
 
@@ -354,22 +353,23 @@ def entry_row(entry: Entry) -> EntryRow:
     )
 
 
-_OPTION = re.compile(r"(?:^|\s)--[\w-]+(?:[= ]\S+)?")
+def conversation_row(
+    head: ConversationHead, words_of: Callable[[str, str], str]
+) -> ConversationRow:
+    """Return a conversation in the page's format. Reads its first message.
 
-
-def conversation_row(head: ConversationHead) -> ConversationRow:
-    """Return a conversation in the page's format. Reads its first message."""
-    title = head.name or _title_of(ShownMessage.model_validate_json(head.first))
+    `words_of` returns the words of a command's text.
+    """
+    title = head.name or _title_of(ShownMessage.model_validate_json(head.first), words_of)
     return ConversationRow(key=key_of(head.chat), title=title, at=head.at, unread=head.unread)
 
 
-def _title_of(first: ShownMessage) -> str:
+def _title_of(first: ShownMessage, words_of: Callable[[str, str], str]) -> str:
     """Return a title: a message's first words without its command, or else the command."""
     text = " ".join(text_of(first)[:1_000].split())
     if first.author == "person" and text:
         command, rest = split_command(text)
-        _, marked, after = f" {rest}".partition(" -- ")
-        text = (after if marked else _OPTION.sub("", rest).strip()) or rest or f"/{command}"
+        text = words_of(command, rest) or rest or f"/{command}"
     elif not text and first.files:
         text = first.files[0].name
     return text if len(text) <= MAX_TITLE else f"{text[: MAX_TITLE - 1].rstrip()}…"

@@ -5,12 +5,13 @@ from collections.abc import Callable, Sequence
 
 from bot.core.content import Form
 from bot.platforms.web.chat.chat_log import Entry, ShownMessage
-from bot.platforms.web.chat.conversations import MOST, chat_of, key_of
+from bot.platforms.web.chat.conversations import MOST, ConversationHead, chat_of, key_of
 from bot.platforms.web.chat.page_connection import PageConnection, PageSession
 from bot.platforms.web.chat.protocol import (
     FROM_PAGE,
     CommandRow,
     ConversationList,
+    ConversationRow,
     Earlier,
     EarlierMessages,
     EntryRow,
@@ -162,8 +163,12 @@ class ChatTab(PageConnection[FromPage]):
 
     async def _find(self, ask: Find) -> FoundConversations:
         heads = await self._calls.find(self.person, ask.text)
-        rows = await asyncio.to_thread(lambda: tuple(map(conversation_row, heads)))
+        rows = await asyncio.to_thread(self._listed_rows, heads)
         return FoundConversations(id=ask.id, rows=rows)
+
+    def _listed_rows(self, heads: Sequence[ConversationHead]) -> tuple[ConversationRow, ...]:
+        words_of = self._calls.handler.words_of
+        return tuple(conversation_row(head, words_of) for head in heads)
 
     # ------------------------------------------------------------ to the page
 
@@ -203,7 +208,7 @@ class ChatTab(PageConnection[FromPage]):
             return
         self._listed_at, most = kept.revision, self._most_listed
         heads = await kept.newest(self.person.id, min(most + 1, MOST))
-        rows = await asyncio.to_thread(lambda: tuple(map(conversation_row, heads[:most])))
+        rows = await asyncio.to_thread(self._listed_rows, heads[:most])
         listed = ConversationList(rows=rows, more=len(heads) > most)
         if listed != self._listed:
             self._listed = listed

@@ -88,6 +88,9 @@ class RecordingHandler:
     def answered(self, platform: str) -> None:
         self.answers.append(platform)
 
+    def words_of(self, command: str, text: str) -> str:
+        raise NotImplementedError
+
     def suggest(self, param: Param, typed: str, asker: Asker) -> Sequence[str]:
         return [name for name in self.models if name.startswith(typed)]
 

@@ -165,19 +165,22 @@ async def test_a_conversation_with_a_job_in_work_is_not_deleted() -> None:
     ("line", "title"),
     [
         ("what is a queue?", "what is a queue?"),
-        ("/image flux a cat", "flux a cat"),
-        ("/image flux a cat --size 512x512 --count=2", "flux a cat"),
-        ("/image flux --size portrait -- a cat", "a cat"),
+        ("sdxl what is a queue?", "what is a queue?"),
+        ("/image a cat", "a cat"),
+        ("/image flux a cat --size 512x512 --steps=2", "a cat"),
+        ("/image=flux=a cat", "a cat"),
+        ("/image flux", "flux"),
+        ("/image --model flux --size portrait -- flux is a cat", "flux is a cat"),
         ("/models", "/models"),
         ("two\n lines", "two lines"),
         ("x" * 100, "x" * 59 + "…"),
     ],
 )
 async def test_a_title_is_the_first_words_or_the_command(line: str, title: str) -> None:
-    """The side bar would show options, or nothing."""
+    """The side bar would show a model's name, options, or nothing."""
     log = MemoryLog()
     async with running(Web(port=0, log=log), ScriptedHandler()) as web, tab(web) as page:
         await page.say(line)
         await page.next("taken")
     (head,) = await log.conversations.newest("local", 1)
-    assert conversation_row(head).title == title
+    assert conversation_row(head, ScriptedHandler().words_of).title == title
