@@ -188,7 +188,8 @@ class Transcriber:
         log.info("job %d: its transcription was refused: %s", question.id, outcome)
         if outcome.kind in _NO_ROOM:
             return None
-        raise Unheard(problem(ProblemKind.NO_LISTENER))
+        by_rule = outcome.kind is RefusalKind.KIND_NOT_ALLOWED
+        raise Unheard(problem(ProblemKind.NOT_HEARD_HERE if by_rule else ProblemKind.NO_LISTENER))
 
     async def _text(self, made: Job) -> str:
         """Return the transcript a job produced. Raises `Unheard`."""

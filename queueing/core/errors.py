@@ -114,6 +114,7 @@ class ProblemKind(StrEnum):
     # Problems of a question that contains a recording
     UNHEARD = "unheard"  # cause: code of the transcription's problem
     NO_LISTENER = "no_listener"
+    NOT_HEARD_HERE = "not_heard_here"
     UNWANTED = "unwanted"  # word
     # Why an admin's request failed
     STAYS = "stays"

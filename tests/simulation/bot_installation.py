@@ -74,6 +74,7 @@ async def bot(
     roles: LeaseReader | None = None,
     live: LiveSettings | None = None,
     rules: Sequence[Rule] = (),
+    table: RuleTable | None = None,
     fetch: Fetch | None = None,
 ) -> AsyncIterator[Bot]:
     """Run the bot on an installation's servers and database until the block ends.
@@ -90,7 +91,7 @@ async def bot(
         asked = service(queue)
         named = [name for rule in rules for name in rule.who]
         access = Access(admins, limits or PersonLimits(), named=named)
-        table = RuleTable(rules)
+        table = table or RuleTable(rules)
         context = Context(
             queue=asked,
             admission=AdmissionService(

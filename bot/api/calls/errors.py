@@ -144,6 +144,7 @@ _CLIENTS = frozenset(
         ProblemKind.NO_EMBEDDINGS,
         ProblemKind.DRAWS_ONLY,
         ProblemKind.UNWANTED,
+        ProblemKind.NOT_HEARD_HERE,
     }
 )
 """Problems caused by the request itself: a retry cannot help."""

@@ -18,6 +18,7 @@ from bot.core.platform import Album, Attachment
 from bot.people.access import PersonLimits
 from bot.requests import recordings
 from bot.requests.files import media as sounds
+from bot.requests.rules import Rule, RuleTable
 from queueing.core.errors import Problem, ProblemKind
 from queueing.core.jobs import Job, JobState
 from queueing.core.requests import Capability, Chat, File, Output, SpeechToText, TextToSpeech
@@ -378,6 +379,24 @@ def test_a_full_line_of_the_listener_is_waited_for() -> None:
     for message in played(scenario, gpu).messages.values():
         assert "result of say" in message.text
     assert len(asked_of(gpu, "ears")) == 5
+
+
+@in_virtual_time
+async def test_a_rule_of_today_ends_what_still_waits_to_be_heard() -> None:
+    """The person would read that the model is gone, and wait for the operator to bring it back."""
+    table = RuleTable()
+    narrow = house(models=(replace(WHISPER, max_waiting=1), QWEN))
+    async with bot(narrow, table=table) as running:
+        for number in range(3):
+            await says(running, user=f"fake:{number}", chat=f"{number}")
+        table.take([Rule(kinds=frozenset({"ask"}))])
+        await quiet(running)
+        texts = [message.text for message in running.chat.messages.values()]
+    assert any(ANSWER in text for text in texts), texts
+    assert texts[-1] == (
+        "❌ Your recording wasn't transcribed, because you may no longer do that here."
+        " You can ask in writing."
+    )
 
 
 @in_house()
