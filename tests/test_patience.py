@@ -25,12 +25,12 @@ SLEEPS = {
     "processes/cluster/cluster.py": "other processes, which cannot signal",
     "backends/comfyui/test_comfyui_real.py": "a real server",
     "backends/media/test_sandbox.py": "another process cannot signal",
-    "backends/common/test_http.py": "what drips for ever, until the client gives up",
+    "backends/common/test_http.py": "what drips forever, until the client gives up",
     "backends/images/test_images_real.py": "a real server",
     "backends/openai/test_openai_real.py": "a real server",
     "bot/api/openai/test_sdk_retries.py": "a client that does not tell that it has read the status",
     "bot/http/test_unread.py": "a visitor who reads slowly, or nothing",
-    "bot/api/calls/test_fetcher.py": "a server that drips for ever, until it is given up",
+    "bot/api/calls/test_fetcher.py": "a server that drips forever, until it is given up",
     "bot/cli/test_cli.py": "another process shows nothing but its file",
     "chaos": "the trial's people live in real time, beside processes that are killed",
     "contracts/backend/backend_harness.py": "a server in another process cannot signal",
@@ -41,7 +41,7 @@ SLEEPS = {
     "security/test_hostile_requests.py": "a client that sends slowly, beside one that measures",
     "security/hostile_requests.py": "a client that leaves in the middle of what it does",
     "security/test_hang_ups.py": "a server that tells nobody that a client has left",
-    "security/hostile_server.py": "a server that drips for ever",
+    "security/hostile_server.py": "a server that drips forever",
     "security/test_stopping.py": "another process shows nothing but its file",
 }
 PATIENCES = {

@@ -134,7 +134,7 @@ def test_a_fair_order_is_the_order_of_arrival_for_one_person() -> None:
 
 
 def test_a_flood_leaves_others_their_turns_and_is_served_in_time() -> None:
-    """A light user would wait for twenty minutes behind one person, or that person for ever."""
+    """A light user would wait for twenty minutes behind one person, or that person forever."""
     rng, asked = Random("flooder"), model("flux", service_s=12.0)
     jobs = requests(rng, asked, 0.35 / 12, 7200)
     for first_at in (900.0, 3600.0):

@@ -10,7 +10,7 @@ import pytest
 class ScriptedTerminal:
     """A person whose answers are known before; a question without one fails the test.
 
-    `answers` are by a part of the question; of several, each is given once, the last for ever.
+    `answers` are by a part of the question; of several, each is given once, the last forever.
     """
 
     asks = True

@@ -100,7 +100,7 @@ def test_images_are_opened_by_named_formats_only() -> None:
 
 @pytest.mark.parametrize("kind", ["AVIF", "DDS", "SPIDER", "PNG"])
 async def test_a_page_goes_on_after_broken_images(kind: str) -> None:
-    """The line would be repeated for ever and all lines behind it would wait."""
+    """The line would be repeated forever and all lines behind it would wait."""
     random = Random(kind)
     async with (
         running(web_chat(port=0), ScriptedHandler()) as web,
@@ -117,7 +117,7 @@ async def test_a_page_goes_on_after_broken_images(kind: str) -> None:
 
 
 async def test_a_frame_whose_handling_fails_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The socket would end, and the page would send the same frame again, for ever."""
+    """The socket would end, and the page would send the same frame again, forever."""
 
     async def fails(*_: object) -> None:
         raise RuntimeError("a fault of this machine")

@@ -112,7 +112,7 @@ async def test_hostile_office_files(trick: str) -> None:
 
 @pytest.mark.parametrize("trick", PDFS)
 async def test_hostile_pdfs(trick: str) -> None:
-    """A PDF of some kilobytes would take all memory, a processor for ever, or the bot with it."""
+    """A PDF of some kilobytes would take all memory, a processor forever, or the bot with it."""
     pytest.importorskip("pypdfium2", reason="PDFs need usher-bot[media]")
     data = PDFS[trick]()
     with within(2 * len(data) + 30_000_000):
@@ -302,7 +302,7 @@ LIES: Mapping[str, Callable[[], bytes]] = {
 
 @pytest.mark.parametrize("lie", LIES)
 async def test_videos_and_sounds_that_lie_about_themselves(lie: str) -> None:
-    """A file that claims too much would take all memory, or be played for ever."""
+    """A file that claims too much would take all memory, or be played forever."""
     data = LIES[lie]()
     with within(2 * len(data) + 30_000_000):
         await survived(data)

@@ -119,7 +119,7 @@ async def _callers(payload: bytes) -> list[str]:
 @example({"update_id": 1, "callback_query": {"id": "9", "chat_instance": "1", "message": MESSAGE}})
 @example(7)
 def test_updates_of_telegram(update: Any) -> None:
-    """One odd update would stop the whole platform, and come again for ever."""
+    """One odd update would stop the whole platform, and come again forever."""
     good = {"update_id": 99, "message": {**MESSAGE, "chat": {**GROUP, "id": -1002}}}
     payload = json.dumps({"ok": True, "result": [update, good]})
     users = asyncio.run(_callers(payload.encode("utf-8", "surrogatepass")))

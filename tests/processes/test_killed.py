@@ -179,7 +179,7 @@ async def test_an_image_its_server_has_forgotten_is_drawn_again(
 
 
 async def test_a_text_starts_again(bot: Bot, studio: str) -> None:
-    """A crash of the bot would leave half an answer for ever."""
+    """A crash of the bot would leave half an answer forever."""
     await ask(bot, "/ask qwen hello")
 
     async def answering() -> bool:
@@ -203,7 +203,7 @@ def _no_long_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_question_that_kills_its_server_is_given_up_and_its_neighbours_are_answered(
     tmp_path: Path,
 ) -> None:
-    """One poisonous request would take the server down for ever, with everyone's work."""
+    """One poisonous request would take the server down forever, with everyone's work."""
     options = ("--size", "qwen=4000", "--step-s", "0.2", "--dies-of", "poison")
     async with respawning("lmstudio", *options) as studio:
         host = HostSpec(

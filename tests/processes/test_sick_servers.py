@@ -113,7 +113,7 @@ async def test_jobs_of_the_only_server_wait_while_it_is_wedged_and_go_on_after_i
 async def test_a_server_that_answers_late_is_taken_out_and_taken_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """People would wait for a server that is not really there, or for ever after it is."""
+    """People would wait for a server that is not really there, or forever after it is."""
     async with servers(tmp_path, 1) as (running, (url,)):
         await running.done(image("sdxl"))
         await set_faults(url, hang="/system_stats")

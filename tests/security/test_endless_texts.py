@@ -81,7 +81,7 @@ READERS: dict[str, tuple[Callable[[str], object], int]] = {
 def test_a_text_is_read_in_the_time_its_length_allows(
     reader: str, beginnings: Sequence[str], ends: Sequence[str], share: int
 ) -> None:
-    """One prompt or answer would stop the bot for everyone, for minutes or for ever.
+    """One prompt or answer would stop the bot for everyone, for minutes or forever.
 
     The quick check reads a `share` of each text, in that share of the time.
     """

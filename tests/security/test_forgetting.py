@@ -59,7 +59,7 @@ async def told(parts: BotParts, page: Tab, line: str) -> None:
 
 
 async def test_who_was_forgotten_is_in_no_count_an_hour_later(tmp_path: Path) -> None:
-    """The id of a person who never comes back would stay for ever."""
+    """The id of a person who never comes back would stay forever."""
     database = await open_database(f"sqlite:///{tmp_path}/u.sqlite", migrations=(MIGRATIONS,))
     store = JobStore(database)
     mine = await store.add(new(owner="telegram:7"), NOW, limits=NO_LIMITS)

@@ -380,7 +380,7 @@ class Chaos:
         for _ in range(self.acts):
             await asyncio.sleep(random.uniform(1, 40))
             await self._by_admin(random)
-        # What stays pinned for ever keeps others waiting for ever, and rightly so.
+        # What stays pinned forever keeps others waiting forever, and rightly so.
         for last in (_unload_all, lambda queue: queue.admin.resume()):
             for _ in range(1000):
                 if not self.acts or await self._asked(last):

@@ -39,7 +39,7 @@ def test_admins_may_stop_and_move_what_they_like(seeds: Sequence[int], tmp_path:
 
 @seeds(range(300, 312))
 def test_gpus_are_given_back_whatever_happens(seeds: range, tmp_path: Path) -> None:
-    """A job would begin in quiet hours or beside a game, or a queue wait for ever after them."""
+    """A job would begin in quiet hours or beside a game, or a queue wait forever after them."""
     for seed, folder in folders(seeds, tmp_path):
         run(Chaos(seed=seed, folder=folder, kept_free=True).run())
 

@@ -128,7 +128,7 @@ async def test_a_lost_answer_does_not_make_a_second_job(fake: FakeComfyUI, comfy
 async def test_a_prompt_that_never_arrived_is_unavailable(
     fake: FakeComfyUI, comfy: ComfyUI
 ) -> None:
-    """A job would wait for ever for a prompt the server does not have."""
+    """A job would wait forever for a prompt the server does not have."""
     fake.faults.drop_posts = 1
     with pytest.raises(Unavailable):
         await drawn(comfy)
@@ -137,7 +137,7 @@ async def test_a_prompt_that_never_arrived_is_unavailable(
 
 
 async def test_a_deleted_job_is_noticed(fake: FakeComfyUI, comfy: ComfyUI) -> None:
-    """Clearing the queue at the server's page would hang jobs for ever."""
+    """Clearing the queue at the server's page would hang jobs forever."""
     fake.faults.vanish = 1
     with pytest.raises(ResultGone, match="no longer knows"):
         await drawn(comfy)

@@ -214,7 +214,7 @@ def test_a_checkpoint_is_told_by_its_size_at_last() -> None:
 
 
 def test_rules_read_names_however_they_are_written() -> None:
-    """Folders, blanks and the slashes of Windows would hide a model."""
+    """Folders, spaces and the slashes of Windows would hide a model."""
     assert stem("Sub\\Wan2.2_T2V High noise.SAFETENSORS") == "wan2.2-t2v-high-noise"
 
 
@@ -222,7 +222,7 @@ def test_rules_read_names_however_they_are_written() -> None:
 
 
 def test_every_shipped_template_for_models_can_be_discovered() -> None:
-    """A template would be left out of `discover` for ever."""
+    """A template would be left out of `discover` forever."""
     offered = {each.family.template for each in recognised(shipped_files()) if each.family}
     variants = {"sdxl-img2img.json", "flux-img2img.json"}
     by_hand = {"upscale.json", "upscale-model.json", *variants} | {
@@ -443,7 +443,7 @@ async def test_folders_are_asked_one_after_the_other(comfy: ComfyUI) -> None:
 
 
 def test_discovered_models_have_names_that_can_be_typed() -> None:
-    """A checkpoint with blanks or a folder in its name could not be asked for."""
+    """A checkpoint with spaces or a folder in its name could not be asked for."""
     files = ["a b xl (1).safetensors", "x/sdxl.ckpt", "y\\sdxl.ckpt", "ü-xl.ckpt", "_xl_.ckpt"]
     found = recognised(ServerFiles(names={CHECKPOINTS: files}))
     names = [spec.name for spec in discovered(found, "b")]

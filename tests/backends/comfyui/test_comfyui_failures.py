@@ -43,7 +43,7 @@ pytestmark = pytest.mark.parametrize("old", [False, True], ids=["0.33", "0.3.64"
 async def test_a_failing_node_calls_for_the_right_reaction(
     fake: FakeComfyUI, comfy: ComfyUI, failure: tuple[str, str, str], error: type[BackendError]
 ) -> None:
-    """Memory would not be freed, or a broken model be tried for ever."""
+    """Memory would not be freed, or a broken model be tried forever."""
     fake.faults.errors.append(failure)
     with pytest.raises(error) as caught:
         await drawn(comfy)

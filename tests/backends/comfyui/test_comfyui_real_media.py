@@ -175,7 +175,7 @@ async def an_edit_paints_where_the_mask_is_transparent(comfy: ComfyUI, tmp_path:
 
 
 async def wrong_choices_are_found_before_anything_runs(comfy: ComfyUI, tmp_path: Path) -> None:
-    """Check what the server refuses after the sampling, or passes over in silence."""
+    """Check what the server refuses after the sampling, or silently ignores."""
     for nodes in (
         video(save=node("SaveVideo", video=["video", 0], format="mp5", codec="auto", **SAVED)),
         video(save=node("SaveVideo", video=["video", 0], format="mp4", codec="h266", **SAVED)),

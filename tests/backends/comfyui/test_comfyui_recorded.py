@@ -215,7 +215,7 @@ def test_a_prompt_that_is_refused_takes_no_server_from_anybody(
 
 
 def test_failures_of_a_node_call_for_the_right_reaction(subtests: pytest.Subtests) -> None:
-    """A sick server would go on failing jobs, or a bad job be tried for ever."""
+    """A sick server would go on failing jobs, or a bad job be tried forever."""
     cases: list[tuple[str, str, type[Exception]]] = [
         ("torch.cuda.OutOfMemoryError", "", OutOfMemory),
         ("MemoryError", "", ShortOfMemory),

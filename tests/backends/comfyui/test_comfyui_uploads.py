@@ -140,7 +140,7 @@ async def test_a_video_follows_the_shape_of_its_first_image(
 async def test_files_without_a_place_are_refused_before_anything_is_sent(
     tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    """An image would be passed over in silence."""
+    """An image would be silently ignored."""
     cases: list[tuple[Nodes, TextToImage | TextToVideo, int, str]] = [
         (masked(), TextToImage(prompt="a", edit=True), 4, "limit is 3"),
         (references(), TextToImage(prompt="a", edit=True, mask=True), 2, "mask"),

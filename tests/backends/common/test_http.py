@@ -314,7 +314,7 @@ async def test_a_compressed_answer_is_not_unpacked(serve: Serve, coding: str) ->
 
 
 async def test_a_dripping_answer_ends_by_the_timeout(serve: Serve) -> None:
-    """One byte now and then would keep a control call waiting for ever."""
+    """One byte now and then would keep a control call waiting forever."""
 
     async def drip(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()

@@ -52,7 +52,7 @@ async def test_a_server_nobody_can_reach_has_gone(door: Doorkeeper) -> None:
 async def test_a_silent_connection_may_end(
     door: Doorkeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each server that ends silent connections would seem to restart for ever."""
+    """Each server that ends silent connections would seem to restart forever."""
     monkeypatch.setattr(websocket, "AT_ONCE_S", 0.0)
     gone = asyncio.create_task(websocket.gone("127.0.0.1", door.port))
     for _ in range(5):

@@ -119,7 +119,7 @@ async def test_ollama_counts_what_is_on_the_gpu_and_what_it_lists_no_more() -> N
 
 @pytest.mark.parametrize("kind", [*TOLD, "lmstudio-0.3"])
 async def test_a_load_that_finds_no_memory_says_so(kind: str) -> None:
-    """Nothing would be evicted for it and it would fail for ever."""
+    """Nothing would be evicted for it and it would fail forever."""
     async with serving(kind) as server, connected(server) as backend:
         server.load_faults.append(LoadFault.OOM)
         # The router says only that its process ended.
@@ -152,7 +152,7 @@ async def test_a_router_started_as_advised_is_not_advised_again(kept: int, advis
 
 @pytest.mark.parametrize("kind", ALL)
 async def test_an_unknown_model_is_a_fault_of_the_configuration(kind: str) -> None:
-    """A typing error would be retried for ever, or answered by another model."""
+    """A typing error would be retried forever, or answered by another model."""
     async with serving(kind) as server, connected(server) as backend:
         with pytest.raises(BadModel, match=r"models\.gamma\.model.*alpha"):
             await backend.verify(model("gamma"))

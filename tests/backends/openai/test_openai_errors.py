@@ -236,7 +236,7 @@ def test_a_failed_load_tells_of_memory_in_its_own_sentence(subtests: pytest.Subt
 
 
 def test_a_request_that_crashes_an_engine_is_charged() -> None:
-    """One poisonous question could crash an engine for ever, free of charge."""
+    """One poisonous question could crash an engine forever, free of charge."""
     error = classify(
         200, {"error": "The model has crashed. The model was unloaded. (Exit code: 6)"}
     )

@@ -155,7 +155,7 @@ async def test_an_image_for_a_model_that_sees_nothing_is_told_to_the_person(kind
 
 
 async def test_a_silent_connection_is_given_up_after_the_models_timeout() -> None:
-    """A peer that vanished would hold a job for ever."""
+    """A peer that vanished would hold a job forever."""
     async with serving() as server, connected(server) as backend:
         await backend.load(model())
         server.faults.append(Fault.HANG)
@@ -170,7 +170,7 @@ async def test_a_silent_connection_is_given_up_after_the_models_timeout() -> Non
 
 
 async def test_a_server_that_drips_without_answering_can_be_cancelled() -> None:
-    """A server that sends comments for ever could not be given up."""
+    """A server that sends comments forever could not be given up."""
     async with serving() as server, connected(server) as backend:
         await backend.load(model())
         server.faults.append(Fault.DRIP)

@@ -43,7 +43,7 @@ async def test_telegrams_files_may_be_attached_under_any_name() -> None:
 
 
 async def test_telegram_remembers_which_updates_were_asked_for() -> None:
-    """A poll that does not repeat the list would get nothing for ever."""
+    """A poll that does not repeat the list would get nothing forever."""
     async with FakeTelegram() as fake:
         fake.person(7).says("hello")
         by_default = await ask(fake, "getUpdates")

@@ -572,7 +572,7 @@ async def test_a_gpu_smaller_than_configured_is_told(tmp_path: Path) -> None:
 async def test_memory_that_a_server_never_gives_back_is_told(
     tmp_path: Path, kind: str, vram: str, told: list[str]
 ) -> None:
-    """Images would wait for ever beside a text model that stays, and no one was warned."""
+    """Images would wait forever beside a text model that stays, and no one was warned."""
     async with serving(kind) as fake:
         text = f"""\
 hosts:
@@ -617,7 +617,7 @@ def test_what_stays_together_is_told_as_well() -> None:
 
 
 def test_what_stays_beside_preloaded_models_is_told_as_well() -> None:
-    """A small model would wait for ever, and nothing would have said so."""
+    """A small model would wait forever, and nothing would have said so."""
     models = [
         image_model("small", vram_mb=None),
         image_model("kept", vram_mb=14_000, preload=True),

@@ -316,7 +316,7 @@ def test_a_second_bot_is_refused_and_a_killed_one_is_not_alive(
 ) -> None:
     """Two bots would hand out the same jobs twice.
 
-    One that is killed leaves its sign of life behind, and would count as alive for ever.
+    One that is killed leaves its sign of life behind, and would count as alive forever.
     """
     database = tmp_path / "usher.sqlite"
     with bot:

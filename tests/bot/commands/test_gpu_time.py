@@ -61,7 +61,7 @@ def test_a_costly_job_says_so_and_a_cheap_or_unlimited_one_does_not() -> None:
 @pytest.mark.thorough
 @in_bot(FLUX, service_s=120.0, limits=FIVE_MINUTES)
 async def test_a_new_day_begins_at_nothing(running: Bot) -> None:
-    """A limit that was once reached would hold for ever."""
+    """A limit that was once reached would hold forever."""
     for _ in range(3):
         await done(running, "/image flux cat")
     await told(running, "/image flux cat")

@@ -397,7 +397,7 @@ def test_an_admin_of_a_chat_that_is_off_is_warned_about() -> None:
 
 
 def test_models_that_no_one_could_ask_for_are_told() -> None:
-    """The bot would start and have nothing to offer, for ever."""
+    """The bot would start and have nothing to offer, forever."""
     text = SMALL.replace("{kind: demo}", "{kind: demo, discover: false}")
     (told,) = problems(text.replace("flux: {backends: [stand-in]}", ""))
     assert told.startswith("config.yaml:6: models: no models")
@@ -442,7 +442,7 @@ def test_a_file_that_cannot_be_read_is_told_in_one_sentence(
 
 @given(st.text(max_size=200) | st.text(alphabet="{}[]:-,&*!|>'\"\n\t #%@`~a0", max_size=60))
 def test_no_text_does_anything_but_load_or_be_refused(text: str) -> None:
-    """Some text would crash the reader or keep it busy for ever."""
+    """Some text would crash the reader or keep it busy forever."""
     with suppress(ConfigError):
         parse(text, {})
 
@@ -550,7 +550,7 @@ def test_one_gpu_or_server_that_stands_twice_is_refused() -> None:
     ],
 )
 def test_mistakes_of_machines_that_sleep_are_told(given: str, told: str) -> None:
-    """A machine would sleep for ever, or never."""
+    """A machine would sleep forever, or never."""
     text = f"""\
 hosts: {{home: {{vram: 24GB, {given}, backends: {{stand-in: {{kind: demo}}}}}}}}
 models: {{flux: {{backends: [stand-in]}}}}

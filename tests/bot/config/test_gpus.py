@@ -68,7 +68,7 @@ def test_a_machine_with_one_gpu_is_a_host_as_before() -> None:
 
 
 def test_a_contradiction_between_gpus_servers_and_models_is_told() -> None:
-    """A model would wait for ever for a GPU that is not there, or overflow one."""
+    """A model would wait forever for a GPU that is not there, or overflow one."""
     cases: list[tuple[str, str, str]] = [
         ("gpus: [1]}", "gpus: [2]}", "backends.comfy.gpus[0]: tower has no GPU '2'"),
         ("gpus: [1]}", "gpus: [1, 1]}", "backends.comfy.gpus[1]: '1' is named twice"),

@@ -114,7 +114,7 @@ async def test_what_fails_lets_the_others_go_on(running: Bot) -> None:
 
 @in_virtual_time
 async def test_no_line_is_kept_of_people_who_wait_for_nothing() -> None:
-    """Every person who ever wrote would cost memory for ever."""
+    """Every person who ever wrote would cost memory forever."""
     arrivals = Arrivals()
     places = [arrivals.take(f"fake:{number % 3}", "1") for number in range(9)]
     for place in places[::2] + places[1::2]:

@@ -221,7 +221,7 @@ def test_where_we_may_write_but_send_no_images_the_result_comes_in_words() -> No
 
 
 def test_a_result_refused_even_in_words_ends_in_a_note() -> None:
-    """The message would say "drawing" for ever, and the job be tried for a day."""
+    """The message would say "drawing" forever, and the job be tried for a day."""
     chat = FakeChat()
     chat.refuse = lambda content: (
         ContentRefused("can't parse") if "result of" in plain_of(content) else None

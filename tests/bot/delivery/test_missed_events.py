@@ -74,7 +74,7 @@ async def test_every_result_is_shown_though_events_are_missed(seed: int) -> None
 
 @in_virtual_time
 async def test_a_job_deleted_meanwhile_is_no_longer_shown() -> None:
-    """The message of a forgotten job would name its prompt and wait for ever."""
+    """The message of a forgotten job would name its prompt and wait forever."""
     made: list[DeafQueue] = []
 
     def service(queue: JobQueue) -> DeafQueue:

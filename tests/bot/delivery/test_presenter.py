@@ -155,7 +155,7 @@ async def test_a_result_survives_a_chat_that_is_away_for_hours(running: Bot) -> 
 async def test_a_chat_that_is_gone_is_given_up_after_a_day_with_its_result_kept(
     running: Bot,
 ) -> None:
-    """A kicked bot would try for ever, or throw the result away."""
+    """A kicked bot would try forever, or throw the result away."""
     await running.dispatcher.call(running.chat.call("/image flux cat"))
     await until(lambda: running.chat.messages)
     running.chat.fail_when = lambda _: ChatGone("kicked")

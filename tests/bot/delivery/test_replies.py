@@ -43,7 +43,7 @@ async def test_an_answer_survives_whatever_passes_within_a_minute(
 async def test_both_halves_of_an_admins_command_survive(
     failures: Sequence[ChatError], half: int
 ) -> None:
-    """The words "Unloading sdxl …" would stand there for ever and the admin act on it."""
+    """The words "Unloading sdxl …" would stand there forever and the admin act on it."""
     chat = FakeChat()
     async with played(installation(), chat) as running:
         if half == 1:

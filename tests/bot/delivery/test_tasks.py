@@ -60,7 +60,7 @@ def test_a_preload_that_a_restart_came_into_says_what_became_of_it(
 async def test_an_unload_whose_outcome_could_not_be_told_is_told_after_a_restart(
     tmp_path: Path,
 ) -> None:
-    """Unloading it stood there for ever after one refused edit and a stop."""
+    """Unloading it stood there forever after one refused edit and a stop."""
     chat = FakeChat()
     world = installation(tmp_path)
     async with bot(world, chat) as running:

@@ -136,7 +136,7 @@ def test_the_page_lists_every_metric_with_its_labels() -> None:
 
 
 def test_panels_and_rules_name_what_exists() -> None:
-    """A panel would stay empty for ever, and a rule would never warn."""
+    """A panel would stay empty forever, and a rule would never warn."""
     known = shown()
     for expression, legend in expressions():
         names = names_in(expression)

@@ -210,7 +210,7 @@ async def test_a_host_that_rests_is_neither_idle_nor_down(there: Recording) -> N
 
 @in_virtual_time
 async def test_old_history_is_deleted(there: Recording) -> None:
-    """The database would grow for ever."""
+    """The database would grow forever."""
     async with there.opened() as bot:
         await there.draw(bot, "flux")
         await asyncio.sleep(EVERY_S + 1)

@@ -19,7 +19,7 @@ SOON_S = 60.0
 
 
 async def test_the_recorder_ends_although_the_writer_ended_first(tmp_path: Path) -> None:
-    """A process would wait for ever for its last write."""
+    """A process would wait forever for its last write."""
     others = asyncio.all_tasks()
     database = await open_database(f"sqlite:///{tmp_path}/usher.db", migrations=(MIGRATIONS,))
     recorder = Recorder(History(database), Promises(), SystemClock(), LiveSettings(history_s=1e9))

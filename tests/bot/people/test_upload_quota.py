@@ -75,7 +75,7 @@ def test_no_hour_holds_more(sent: list[tuple[int, int]]) -> None:
 
 
 async def test_the_page_says_that_it_was_too_much() -> None:
-    """The line would be lost, or repeated for ever."""
+    """The line would be lost, or repeated forever."""
     async with (
         running(web_chat(port=0, live=LiveSettings(files_per_hour_mb=1)), ScriptedHandler()) as web,
         tab(web) as page,

@@ -257,7 +257,7 @@ async def left_behind(gpu: Installation, *, state: JobState) -> None:
 def test_a_crash_between_the_two_loses_neither(
     tmp_path: Path, state: JobState, away_s: float
 ) -> None:
-    """A crash during enhancement would lose an image, or leave its question for ever."""
+    """A crash during enhancement would lose an image, or leave its question forever."""
     gpu = installation(f"sqlite:///{tmp_path}/usher.db")
 
     async def scenario() -> Job:

@@ -112,7 +112,7 @@ async def test_a_result_too_large_is_made_smaller() -> None:
 
 
 async def test_what_cannot_fit_is_left_out() -> None:
-    """An attempt without hope would go on for ever."""
+    """An attempt without hope would go on forever."""
     file = File(name="a.zip", mime="application/zip", data=bytes(1000))
     assert await fitted(file, 10) is None
     broken = File(name="a.png", mime="image/png", data=bytes(1000))

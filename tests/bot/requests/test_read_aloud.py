@@ -22,7 +22,7 @@ def test_a_long_answer_ends_with_a_sentence() -> None:
 
 
 def test_no_answer_takes_long_to_read() -> None:
-    """A model that repeats a sign for ever would hold up everything else."""
+    """A model that repeats a sign forever would hold up everything else."""
     cases: list[str] = ["*a ", "[", "`", "_", "| ", "- ", "[a](", "```\n", "**", "<https://"]
     for sign in cases:
         began = time.process_time()

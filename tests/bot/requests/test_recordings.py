@@ -191,7 +191,7 @@ async def test_a_recording_counts_once(running: Bot) -> None:
 @pytest.mark.parametrize("how", ["/cancel 1", "/forget me --sure"])
 @in_house()
 async def test_an_end_ends_every_step(running: Bot, after_s: float, how: str) -> None:
-    """A model would go on with a recording that its person took back, or keep it for ever."""
+    """A model would go on with a recording that its person took back, or keep it forever."""
     await says(running)
     await asyncio.sleep(after_s)
     await running.dispatcher.call(running.chat.call(how))
@@ -209,7 +209,7 @@ async def test_an_end_ends_every_step(running: Bot, after_s: float, how: str) ->
 
 
 def test_a_recording_that_cannot_be_written_down_is_said_in_a_sentence() -> None:
-    """A failed step would leave a question that waits for ever."""
+    """A failed step would leave a question that waits forever."""
     gpu = house()
     gpu.servers["ears"].fates = lambda _: Fate(service_s=1.0, error=ValueError("no"))
 

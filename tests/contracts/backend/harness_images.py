@@ -50,7 +50,7 @@ async def _fake(kind: str) -> AsyncIterator[Harness]:
             backend=backend,
             model=painter(),
             quick=TextToImage(prompt="a cat", width=64, height=64),
-            long=TextToImage.model_validate({"prompt": "a cat for ever", **wanted}),
+            long=TextToImage.model_validate({"prompt": "a cat forever", **wanted}),
             busy=busy,
             absent=painter("gamma"),
             unusable=painter(steps=-1),

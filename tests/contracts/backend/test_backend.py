@@ -237,7 +237,7 @@ async def test_a_cancelled_run_leaves_the_others_alone(harness: Harness) -> None
 
 
 async def test_an_unknown_attempt_cannot_be_resumed(harness: Harness) -> None:
-    """A job would wait for ever for an attempt that never reached the server."""
+    """A job would wait forever for an attempt that never reached the server."""
     assert await harness.backend.resume(harness.model, harness.work(), ignore) is None
 
 
@@ -332,7 +332,7 @@ async def test_the_end_of_a_server_is_seen_though_nobody_asks_it(
 
 
 async def test_a_server_that_dies_ends_its_run(harness: Harness) -> None:
-    """A crash of the server would leave its job running for ever."""
+    """A crash of the server would leave its job running forever."""
     if harness.die is None:
         pytest.skip("this server is not ours to kill")
     run = asyncio.create_task(harness.backend.run(harness.model, harness.long_work(), ignore))

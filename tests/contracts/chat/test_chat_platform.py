@@ -161,7 +161,7 @@ async def test_a_repeated_send_is_found_again_where_it_can_be(
 
 
 async def test_a_repeated_send_shows_what_is_new(stage: Stage, platform: ChatPlatform) -> None:
-    """A job that ended between a send and its repeat would stay "in line" for ever."""
+    """A job that ended between a send and its repeat would stay "in line" forever."""
     if not stage.finds_again:
         return
     first = await platform.send(stage.chat, words("in line"), nonce="job-9")
@@ -203,7 +203,7 @@ async def test_chats_know_whether_several_people_read_them(
 async def test_each_failure_is_the_error_that_says_how_to_react(
     stage: Stage, platform: ChatPlatform
 ) -> None:
-    """A penalty would be repeated at once, an outage given up, a refusal tried for ever."""
+    """A penalty would be repeated at once, an outage given up, a refusal tried forever."""
     ref = await platform.send(stage.chat, words("⏳"))
     for error, method in product(FAILURES, ("send", "edit")):
         if (error, method) == (MessageGone, "send") or not stage.fail(error, method):
@@ -414,7 +414,7 @@ async def test_without_its_post_a_platform_hands_no_call_over(stage: Stage) -> N
 
 @pytest.mark.usefixtures("hurried")
 async def test_without_its_post_a_platform_does_not_begin_to_listen(stage: Stage) -> None:
-    """Two processes would hear each call, or end each other's connections for ever."""
+    """Two processes would hear each call, or end each other's connections forever."""
     post = Post()
     async with running(stage, a_handler(), stage.platform(post)):
         listened = stage.listened

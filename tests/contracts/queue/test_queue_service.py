@@ -399,7 +399,7 @@ async def test_what_is_not_acknowledged_is_told_after_a_restart(there: Queues) -
 
 @in_virtual_time
 async def test_standings_agree_with_what_is_told(there: Queues) -> None:
-    """A message would say "third" for ever: anyone who shows a place looks again only when told to."""
+    """A message would say "third" forever: anyone who shows a place looks again only when told to."""
     async with there.opened() as (service, told):
         jobs = await ask(service, 6)
         shown: dict[int, tuple[str, int | None]] = {}

@@ -299,7 +299,7 @@ async def test_of_two_that_begin_a_part_one_may_send_it(two: Two) -> None:
 
 
 async def test_what_is_counted_is_counted_by_both(two: Two) -> None:
-    """A link would come back to life, or a chat be tried for ever."""
+    """A link would come back to life, or a chat be tried forever."""
     job = await JobStore(two.one).add(new(), NOW, limits=NO_LIMITS)
     await two.overlapping(
         lambda database: LinkEnds(database).end(job.id),

@@ -122,7 +122,7 @@ async def test_a_process_that_was_taken_for_dead_does_not_answer(two: Two, job: 
 
 
 async def test_a_forgotten_job_is_no_failure(two: Two) -> None:
-    """The end of a call would be an error in the log, and be tried again for ever."""
+    """The end of a call would be an error in the log, and be tried again forever."""
     one = of(two.one)
     await one.leave([999])
     await one.come(999)
@@ -132,7 +132,7 @@ async def test_a_forgotten_job_is_no_failure(two: Two) -> None:
 
 
 async def test_what_is_noted_goes_with_its_job(two: Two, job: Job) -> None:
-    """The table would grow for ever."""
+    """The table would grow forever."""
     await of(two.one).leave([job.id])
     await two.other.write(lambda each: each.execute("DELETE FROM jobs WHERE id = ?", (job.id,)))
     count = "SELECT count(*) FROM attendance"

@@ -113,7 +113,7 @@ async def test_files_live_and_go_with_their_message(log: ChatLog) -> None:
 
 
 async def test_only_the_newest_messages_of_a_chat_are_kept(log: ChatLog) -> None:
-    """The log would grow for ever, or one person's flood push out another's messages."""
+    """The log would grow forever, or one person's flood push out another's messages."""
     await put(log, "other", chat="ben")
     oldest = await put(log, "oldest", "x", image())
     for at in range(KEEP):

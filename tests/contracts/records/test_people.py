@@ -101,7 +101,7 @@ async def test_an_invitation_holds_after_a_restart(read: Read) -> None:
 
 
 async def test_a_new_link_ends_the_old_one(read: Read) -> None:
-    """A link that was passed on would open the page for ever."""
+    """A link that was passed on would open the page forever."""
     invites = await read()
     first = await invites.invite("Ada", 1.0)
     second = await invites.invite("ada", 2.0)

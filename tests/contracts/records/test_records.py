@@ -108,7 +108,7 @@ async def test_a_part_is_begun_once(records: MessageRecords, job_ids: tuple[int,
 async def test_a_part_that_was_not_sent_can_be_tried_again(
     records: MessageRecords, job_ids: tuple[int, ...]
 ) -> None:
-    """A page would be missing for ever."""
+    """A page would be missing forever."""
     await records.begin_part(job_ids[0], "page 2", 5.0)
     await records.drop_part(job_ids[0], "page 2")
     assert await records.begin_part(job_ids[0], "page 2", 6.0)
@@ -165,7 +165,7 @@ async def test_a_message_that_shows_a_job_again_leads_to_it(
 async def test_failed_tries_are_counted_from_the_first(
     records: MessageRecords, job_ids: tuple[int, ...]
 ) -> None:
-    """A chat that was deleted would be tried for ever, or given up at once."""
+    """A chat that was deleted would be tried forever, or given up at once."""
     job = job_ids[0]
     assert await records.note_unreachable(job, 5.0, given_up=False) == Unreachable(
         since=5.0, tries=1, given_up=False
@@ -217,7 +217,7 @@ async def test_a_conversation_begins_again_where_it_was_asked_for(records: Messa
 
 
 async def test_beginnings_that_no_longer_matter_are_dropped(records: MessageRecords) -> None:
-    """Every `/new` of anyone would be kept for ever."""
+    """Every `/new` of anyone would be kept forever."""
     await records.begin_afresh("telegram", "42", "ada", 100.0, idle_s=60.0)
     await records.begin_afresh("telegram", "42", "bob", 161.0, idle_s=60.0)
     assert await records.afresh_since("telegram", "42", "ada") == 0.0
@@ -264,7 +264,7 @@ async def test_ending_the_links_of_no_job_is_fine(ends: LinkEnds) -> None:
 
 
 async def test_an_update_goes_its_way_until_it_is_settled(updates: PendingUpdates) -> None:
-    """A restart would leave "Loading flux…" standing for ever."""
+    """A restart would leave "Loading flux…" standing forever."""
     task = Task(command="preload", model="flux", language="de")
     update = await updates.begin("telegram", "42", ref("1"), task, 5.0)
     assert (update.ref, update.request, update.task, update.runs) == (None, ref("1"), task, 0)
@@ -293,7 +293,7 @@ async def test_an_update_follows_its_chat_without_its_messages(updates: PendingU
 async def test_a_job_deleted_undelivered_leaves_an_update(
     records: MessageRecords, database: Database, job_ids: tuple[int, ...]
 ) -> None:
-    """Its message would promise a result for ever."""
+    """Its message would promise a result forever."""
     await records.note_message(job_ids[0], ref("1"), 5.0)
     await JobStore(database).erase(job_ids)
     (update,) = await records.updates.all()

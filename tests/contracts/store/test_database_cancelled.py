@@ -35,7 +35,7 @@ class Held:
 
 
 async def test_what_waits_is_told_that_the_database_is_closed(database: Database) -> None:
-    """A process would stay for ever, waiting for its own writer."""
+    """A process would stay forever, waiting for its own writer."""
     feeding, held = workers(), Held()
     first = asyncio.ensure_future(database.write(held))
     await asyncio.to_thread(held.began.wait, SOON_S)

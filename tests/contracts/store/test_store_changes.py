@@ -66,7 +66,7 @@ async def test_a_start_notes_attempt_time_and_backend(store: JobStore) -> None:
 
 
 async def test_suspects_are_marked_by_the_return_and_cleared_by_the_next(store: JobStore) -> None:
-    """A job that ran when its server died would not run alone, or alone for ever."""
+    """A job that ran when its server died would not run alone, or alone forever."""
     running = await start(store, await add(store))
     suspect = (await store.apply(running, JobEvent.RELEASE, NOW, suspect=True)).job
     assert suspect.suspect

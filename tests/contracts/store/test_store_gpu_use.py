@@ -136,7 +136,7 @@ async def test_no_time_means_none(store: JobStore) -> None:
 
 
 async def test_old_use_is_forgotten(store: JobStore) -> None:
-    """What people did would be kept for ever."""
+    """What people did would be kept forever."""
     await ended(store, 5.0)
     await ended(store, 6.0, now=NOW + 3 * DAY_S)
     assert await used(store) == 6.0

@@ -51,7 +51,7 @@ async def test_open_jobs_are_found_by_owner(store: JobStore) -> None:
 
 
 async def test_held_jobs_are_found_among_all_that_wait(store: JobStore) -> None:
-    """What an interrupted run left behind would stay in its queue for ever, or others be begun again."""
+    """What an interrupted run left behind would stay in its queue forever, or others be begun again."""
     held = [await add(store, replace(new(), held=True)) for _ in range(3)]
     await add(store, replace(new(), delay_s=9e5))
     await start(store, await add(store))

@@ -28,7 +28,7 @@ class Fault(StrEnum):
     BUSY = "busy"  # 503
     LIMIT = "limit"  # 429
     HANG = "hang"  # the connection is taken, nothing ever comes
-    DRIP = "drip"  # comments only, for ever
+    DRIP = "drip"  # comments only, forever
     CUT = "cut"  # the connection ends in the middle
     ERROR_INSIDE = "error-inside"  # an error event in a 200 stream
     ERROR_EVENT = "error-event"  # the same with an event name, as LM Studio does

@@ -154,7 +154,7 @@ class FakeServer:
         self.slots = slots
         self.memory: set[str] = set()
         self.attempts: dict[str, Attempt] = {}
-        self.sent: set[str] = set()  # keys, for ever
+        self.sent: set[str] = set()  # keys, forever
         self.up = True
         self.wedged = False
         self.tells_memory = False

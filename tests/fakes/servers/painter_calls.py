@@ -69,7 +69,7 @@ class OpenAiCalls:
         return web.json_response({"created": 1755800000, "data": data})
 
     def steps(self, body: Any) -> int:
-        return 200 if "for ever" in body["prompt"] else 3
+        return 200 if "forever" in body["prompt"] else 3
 
 
 class VllmCalls(OpenAiCalls):

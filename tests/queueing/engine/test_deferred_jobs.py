@@ -60,7 +60,7 @@ async def test_a_later_job_runs_when_nothing_else_waits_for_its_gpu(model: str) 
 
 @in_virtual_time
 async def test_a_later_job_runs_at_once_on_an_idle_gpu_and_after_a_restart(tmp_path: Path) -> None:
-    """It would wait for ever, or be forgotten with the process."""
+    """It would wait forever, or be forgotten with the process."""
     world = one_gpu(f"sqlite:///{tmp_path}/usher.db")
     async with world.queue() as queue:
         job = await submit(queue, world, "now", lane=LATER)

@@ -126,7 +126,7 @@ async def test_a_fault_of_ours_fails_one_job_and_nothing_else(
 )
 @in_virtual_time
 async def test_a_server_that_falls_silent_is_given_up(timeouts: Timeouts, longest_s: float) -> None:
-    """A hanging server would keep a job and its slot for ever."""
+    """A hanging server would keep a job and its slot forever."""
     installation = one_model(timeouts=timeouts, max_attempts=1)
     server = installation.servers["comfy"]
     server.fates = fates(cat=[Fate(service_s=1e9)])

@@ -156,7 +156,7 @@ async def test_what_came_while_a_failed_load_paused_need_not_leave_for_it() -> N
 
 @in_virtual_time
 async def test_a_load_that_keeps_failing_fails_its_jobs_after_growing_pauses() -> None:
-    """A broken model would crash its server in a tight loop, or its jobs would wait for ever."""
+    """A broken model would crash its server in a tight loop, or its jobs would wait forever."""
     installation = flux_or_sdxl()
     server = installation.servers["comfy"]
     server.load_fates = lambda: Unavailable("it crashed") if server.broken else None
@@ -244,7 +244,7 @@ async def test_a_model_that_works_nowhere_is_refused_from_then_on() -> None:
 
 @in_virtual_time
 async def test_a_model_of_unknown_size_has_a_gpu_alone_until_it_was_measured() -> None:
-    """`vram_mb: auto` would overfill the GPU, or keep it empty for ever."""
+    """`vram_mb: auto` would overfill the GPU, or keep it empty forever."""
     installation = one_gpu(image_model("flux", vram_mb=None), image_model("sdxl"))
     installation.memory = FakeProbe(installation.gpus)
     server = installation.servers["comfy"]

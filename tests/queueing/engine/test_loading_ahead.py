@@ -103,7 +103,7 @@ async def test_what_an_admin_unloads_stays_out_until_it_is_asked_for() -> None:
 
 @in_virtual_time
 async def test_a_load_ahead_that_fails_is_not_tried_again_by_itself() -> None:
-    """A model that does not load would keep a GPU busy for ever, and spend its next job's tries."""
+    """A model that does not load would keep a GPU busy forever, and spend its next job's tries."""
     async with settled() as (installation, queue):
         installation.servers["comfy"].load_fates = lambda: Unavailable("it crashed")
         await until(lambda: causes(installation)[-1] is LoadCause.AHEAD)

@@ -178,7 +178,7 @@ class Interrupted(BaseException):
 )
 @in_virtual_time
 async def test_whatever_ends_a_change_its_caller_hears_of_it(ending: BaseException) -> None:
-    """A call would wait for ever, and its caller with it."""
+    """A call would wait forever, and its caller with it."""
     bus = EventBus()
 
     async def change() -> None:

@@ -82,7 +82,7 @@ def test_the_configured_time_holds_until_something_was_learned() -> None:
 
 
 def test_a_learned_time_replaces_the_configured_one() -> None:
-    """Promises would stay wrong for ever on hardware unlike the configuration's author's."""
+    """Promises would stay wrong forever on hardware unlike the configuration's author's."""
     durations = Durations()
     for seconds in (5.0, 6.0, 7.0):
         durations.observe_service("flux", "gpu-1", USUAL_SIZE, seconds)

@@ -126,7 +126,7 @@ def test_a_load_ahead_goes_on_where_it_cannot_be_stopped_or_is_kept() -> None:
 
 
 def test_a_load_ahead_goes_on_if_nobody_waits_for_it() -> None:
-    """It would be begun and stopped for ever, beside a queue that cannot run in any case."""
+    """It would be begun and stopped forever, beside a queue that cannot run in any case."""
     assert stopped(OFTEN, replace(ASKED, paused=True)) == []
     assert stopped(OFTEN, replace(ASKED, load_after=NOW + 60)) == []
     assert stopped(OFTEN, replace(ASKED, backends=("elsewhere",))) == []

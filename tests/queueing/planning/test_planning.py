@@ -352,7 +352,7 @@ STAYS = BackendView(name="vllm", host="h1", can_unload=False)
 
 
 def test_a_model_that_its_server_cannot_unload_is_named_where_it_keeps_others_out() -> None:
-    """People would wait for a job to end, and for ever."""
+    """People would wait for a job to end, and forever."""
     models = (
         model("flux", queue(jobs("flux", 5))),
         model("llama", on=("vllm",)),
@@ -412,7 +412,7 @@ def test_an_admins_preload_is_loaded_where_it_was_asked_for() -> None:
 
 
 def test_an_admins_preload_gets_its_turn_on_a_busy_host() -> None:
-    """A preload would wait for ever behind a model that is always asked for."""
+    """A preload would wait forever behind a model that is always asked for."""
     snapshot = world(
         model("flux", wanted_by_admin=("b1",)),
         model("sdxl", queue(jobs("sdxl", 5))),

@@ -73,7 +73,7 @@ def test_the_servers_own_sentence_reaches_the_person() -> None:
 
 
 def test_a_fault_of_ours_is_not_shown_to_people() -> None:
-    """Internals of the bot would be posted in a chat, or a bug would be tried for ever."""
+    """Internals of the bot would be posted in a chat, or a bug would be tried forever."""
     assert after_failure(JOB, KeyError("secret"), SPEC, NOW) == Fail(
         problem=problem(ProblemKind.BUG)
     )
@@ -89,7 +89,7 @@ def test_what_may_work_next_time_is_tried_after_a_pause(error: Exception) -> Non
 
 @pytest.mark.parametrize("error", [OutOfMemory("oom"), Unavailable("gone"), TimeoutError()])
 def test_the_last_attempt_ends_the_job_and_says_how_often_it_was_tried(error: Exception) -> None:
-    """A job would be tried for ever, or people would not learn that it was tried."""
+    """A job would be tried forever, or people would not learn that it was tried."""
     outcome = after_failure(replace(JOB, attempt=3), error, SPEC, NOW)
     assert isinstance(outcome, Fail)
     assert outcome.problem.attempts == 3
@@ -97,7 +97,7 @@ def test_the_last_attempt_ends_the_job_and_says_how_often_it_was_tried(error: Ex
 
 @pytest.mark.parametrize("error", [Unavailable("gone"), ModelCrashed("exit code 6")])
 def test_a_job_alone_on_a_dying_server_is_charged_and_suspected(error: BackendError) -> None:
-    """A job that kills its server would do so for ever."""
+    """A job that kills its server would do so forever."""
     outcome = after_failure(JOB, error, SPEC, NOW, alone=True)
     assert isinstance(outcome, Retry)
     assert outcome.charged
@@ -144,7 +144,7 @@ def test_a_model_unloaded_by_somebody_else_costs_no_attempt() -> None:
 
 
 def test_a_model_that_never_stays_loaded_fails_its_jobs_in_the_end() -> None:
-    """Two programs would load and unload in turns for ever."""
+    """Two programs would load and unload in turns forever."""
     assert isinstance(after_failure(JOB, NotLoaded("gone"), SPEC, NOW, lost_in_a_row=3), Fail)
 
 

@@ -167,7 +167,7 @@ def test_a_model_that_fits_is_loaded_on_the_first_server_that_comes_to_rest() ->
 
 
 def test_two_models_with_two_copies_each_do_not_close_each_other() -> None:
-    """Both servers would stand still for ever."""
+    """Both servers would stand still forever."""
     first = replace(hot(9), vram_mb=4 * GB)
     second = replace(model("second", queue(jobs("second", 8, 7)), on=TWO_SERVERS), vram_mb=4 * GB)
     copies = tuple(

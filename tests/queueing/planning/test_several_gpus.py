@@ -104,7 +104,7 @@ def test_no_gpu_overflows_and_everyone_is_served(day: Trace) -> None:
 
 
 def hammered(*, until_s: int) -> Trace:
-    """Return two GPUs, each swapped for ever by models of its own, and one request for both."""
+    """Return two GPUs, each swapped forever by models of its own, and one request for both."""
     own = [
         TraceModel(
             name=f"{kind}{gpu}",

@@ -112,7 +112,7 @@ def test_a_machine_that_may_sleep_is_given_the_time_to_wake() -> None:
 
 
 def test_a_machine_is_woken_for_a_model_that_does_not_fit_on_what_is_up() -> None:
-    """It would wait for ever for a GPU that is too small, while the large one slept on."""
+    """It would wait forever for a GPU that is too small, while the large one slept on."""
     small, large = replace(GPU, name="small"), replace(GPU, name="large", budget_mb=24 * GB)
     servers = (
         BackendView(name="up", host="small"),

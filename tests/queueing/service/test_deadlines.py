@@ -59,7 +59,7 @@ async def ask(
 
 
 async def crowd(queue: JobQueue, there: Installation, model: str, *, waiting: int) -> None:
-    """Keep so many jobs of a model waiting, for ever."""
+    """Keep so many jobs of a model waiting, forever."""
     open_: set[int] = set()
     ended = asyncio.Event()
 

@@ -86,7 +86,7 @@ async def test_a_discovered_model_can_be_used_at_once_and_replaces_none() -> Non
 async def test_a_model_larger_than_every_gpu_is_taken_where_a_server_offloads(
     *, offloads: bool
 ) -> None:
-    """A job would wait for ever for space there will never be, or be refused for nothing."""
+    """A job would wait forever for space there will never be, or be refused for nothing."""
     gpu = host("gpu", "comfy", vram_mb=8000)
     gpu = replace(gpu, backends=(replace(gpu.backends[0], offloads=offloads),))
     installation = Installation.of([image_model("flux", vram_mb=16000)], [gpu])

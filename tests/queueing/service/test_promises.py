@@ -30,7 +30,7 @@ async def test_the_first_range_told_is_the_promise() -> None:
 
 
 def test_nothing_is_kept_that_is_not_followed() -> None:
-    """What nothing drops would grow for ever."""
+    """What nothing drops would grow forever."""
     promises = Promises()
     promises.tell(1, Estimate(at=10.0, earliest=9.0, latest=11.0), 0.0)
     assert not promises.given

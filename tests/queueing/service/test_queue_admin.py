@@ -179,7 +179,7 @@ async def test_draining_waits_for_a_load_under_way_and_for_every_job() -> None:
 
 @in_virtual_time
 async def test_two_admins_who_drain_one_host_are_both_told() -> None:
-    """The second one would wait for ever."""
+    """The second one would wait forever."""
     installation = two_hosts()
     server = installation.servers["comfy"]
     async with installation.queue() as queue:
@@ -231,7 +231,7 @@ async def test_a_preload_right_after_the_start_waits_for_the_first_look() -> Non
 
 @in_virtual_time
 async def test_a_preload_on_a_dead_server_fails_as_soon_as_that_is_known() -> None:
-    """An admin would wait for ever for a server that is off."""
+    """An admin would wait forever for a server that is off."""
     installation = two_hosts()
     installation.servers["comfy"].up = False
     async with installation.queue() as queue:
@@ -269,7 +269,7 @@ async def test_a_failed_preload_says_why_without_internals(
 
 @in_virtual_time
 async def test_a_preload_that_found_no_room_ends_when_the_model_is_to_be_unloaded() -> None:
-    """Its message would say for ever that the model is about to be loaded."""
+    """Its message would say forever that the model is about to be loaded."""
     installation = two_hosts()
     async with installation.queue() as queue:
         await queue.preloads.preload("sdxl", "gpu-1")  # fills the GPU, and stays
@@ -318,7 +318,7 @@ async def test_of_two_wishes_about_a_model_that_loads_the_later_one_holds() -> N
 
 @in_virtual_time
 async def test_a_preload_avoids_paused_hosts_and_models() -> None:
-    """A preload would wait for ever, or take back a GPU a person was given."""
+    """A preload would wait forever, or take back a GPU a person was given."""
     installation = two_hosts()
     async with installation.queue() as queue:
         await queue.admin.pause(host="gpu-1")

@@ -143,7 +143,7 @@ async def test_a_job_is_not_blamed_for_our_restarts(tmp_path: Path) -> None:
 
 @in_virtual_time
 async def test_a_job_that_ends_with_every_run_of_ours_fails_some_day(tmp_path: Path) -> None:
-    """A job that brings everything down would do so at every restart, for ever."""
+    """A job that brings everything down would do so at every restart, forever."""
     installation = installation_in(tmp_path)
     (job_id,) = await submitted(installation, "cat")
     await bring_everything_down(installation, job_id, LOST_MOST)

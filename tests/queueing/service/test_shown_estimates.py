@@ -83,7 +83,7 @@ def test_what_is_told_has_not_passed_and_agrees_with_the_forecast(
 
 
 def test_questions_about_others_are_told_apart_and_what_nobody_asks_for_is_dropped() -> None:
-    """One person's time would be another's, or the memory grow for ever."""
+    """One person's time would be another's, or the memory grow forever."""
     shown = ShownEstimates()
     for number in range(30_000):
         shown.of(number, estimate(1.0 + number, 2.0 + number), number * 1.0)

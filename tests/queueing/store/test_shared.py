@@ -42,7 +42,7 @@ async def test_two_share_a_database_and_one_that_owns_it_is_refused(postgres_url
 async def test_an_opening_lives_as_long_as_its_session(
     postgres_url: str, postgres: PostgresServer
 ) -> None:
-    """The work of a process that was killed would be thought to be in good hands for ever."""
+    """The work of a process that was killed would be thought to be in good hands forever."""
     one, other = await shared(postgres_url), await shared(postgres_url)
     assert one.run != other.run
     assert await one.runs() == await other.runs() == {one.run, other.run}

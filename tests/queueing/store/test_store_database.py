@@ -303,7 +303,7 @@ async def test_a_file_held_by_another_program_is_waited_for_once(
 
 
 async def test_a_closed_database_says_so(database: SqliteDatabase) -> None:
-    """A late write would hang for ever."""
+    """A late write would hang forever."""
     await database.aclose()
     await database.aclose()
     with pytest.raises(StoreError, match="closed"):

@@ -48,7 +48,7 @@ class Model:
     queues: dict[tuple[str, str], list[int]] = field(default_factory=dict)
     overflow: dict[str, list[int]] = field(default_factory=dict)
     entered: dict[int, int] = field(default_factory=dict)  # job id: when it got its place
-    charges: dict[int, tuple[str, float]] = field(default_factory=dict)  # kept for ever
+    charges: dict[int, tuple[str, float]] = field(default_factory=dict)  # kept forever
     clock: int = 0
 
     def open_of(self, owner: str) -> list[Job]:

@@ -187,7 +187,7 @@ async def test_nothing_is_unpacked(tmp_path: Path) -> None:
 
 
 def slow(first: bytes, then: bytes) -> Answer:
-    """Answer with the first bytes, then with a few every moment for ever."""
+    """Answer with the first bytes, then with a few every moment forever."""
 
     async def answer(writer: asyncio.StreamWriter) -> None:
         writer.write(first)
@@ -209,7 +209,7 @@ SLOW: dict[str, Answer] = {
 
 
 async def test_a_slow_answer_is_given_up(tmp_path: Path) -> None:
-    """A call, and its place among those that fetch, would be held for ever."""
+    """A call, and its place among those that fetch, would be held forever."""
     for answer in SLOW.values():
         async with example(tmp_path, answer, whole_s=SHORT_S) as (fetcher, _):
             with pytest.raises(NotFetched):

@@ -174,7 +174,7 @@ async def test_each_person_stores_so_much(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 async def test_files_expire_and_are_forgotten(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Images would be kept for ever, and after their person asked to be forgotten."""
+    """Images would be kept forever, and after their person asked to be forgotten."""
     uploads = uploads_module.Uploads(api.parts.database)
     old = await sent(api, "/files", form(file=png()))
     later = SystemClock().now() + KEPT_S + 60

@@ -163,7 +163,7 @@ BROKEN: dict[str, tuple[bytes, str]] = {
 
 
 async def test_a_broken_form_is_a_bad_request(server: Forms, subtests: pytest.Subtests) -> None:
-    """The caller would wait for ever, or read that the server has a bug."""
+    """The caller would wait forever, or read that the server has a bug."""
     for how, (body, kind) in BROKEN.items():
         with subtests.test(how):
             status, answer = await server.send(body, kind)
@@ -222,7 +222,7 @@ async def test_a_body_announced_as_too_large_is_not_read(server: Forms) -> None:
 
 @pytest.mark.parametrize("sent", [b"", TEXT, TEXT + FILE[:-4]])
 async def test_a_body_that_stops_is_given_up(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A connection would be held for ever by a few bytes."""
+    """A connection would be held forever by a few bytes."""
     monkeypatch.setattr(bodies, "SILENT_S", 0.05)
     async with forms() as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)

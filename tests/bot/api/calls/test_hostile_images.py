@@ -213,7 +213,7 @@ async def test_a_call_has_so_many_images(tmp_path: Path) -> None:
 
 
 async def test_a_model_that_only_redraws_takes_one_image(api: Api) -> None:
-    """The others would be passed over in silence."""
+    """The others would be silently ignored."""
     path, body = job(data_url(GOOD))
     answer = await api.post(path, {**body, "images": body["images"] * 2}, status=400)
     assert "can't edit images" in answer["error"]["message"]

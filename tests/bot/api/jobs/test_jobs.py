@@ -190,7 +190,7 @@ async def test_events_tell_a_job_to_its_end(api: Api) -> None:
 
 
 async def test_a_broken_connection_goes_on_where_it_was(tmp_path: Path) -> None:
-    """A page would show the beginning of a text twice, or ask for ever once it has all of it."""
+    """A page would show the beginning of a text twice, or ask forever once it has all of it."""
     async with running(tmp_path, SLOW) as api:
         job = await api.post("/jobs", CHAT, status=202)
         url = f"{api.url}/jobs/{job['id']}/events"

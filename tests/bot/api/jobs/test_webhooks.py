@@ -257,7 +257,7 @@ async def test_a_call_is_given_up_in_the_end(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A program that is gone would be called for ever, and its jobs kept."""
+    """A program that is gone would be called forever, and its jobs kept."""
     monkeypatch.setattr(webhook_calls, "END_S", -1.0)
     async with listening(Receiver(500)) as program, running(tmp_path, calling(program)) as api:
         job = await api.post("/jobs", {**CHAT, "webhook": program.url}, status=202)

@@ -249,7 +249,7 @@ async def test_a_penalty_is_sent_under_the_name_the_server_knows(tmp_path: Path)
 
 
 def test_every_field_beside_openais_is_either_tuning_or_decisive() -> None:
-    """One in neither list would be dropped in silence."""
+    """One in neither list would be dropped silently."""
     standard = {
         "temperature", "top_p", "presence_penalty", "frequency_penalty", "seed", "stop",
         "logit_bias",

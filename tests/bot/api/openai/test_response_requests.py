@@ -25,7 +25,7 @@ def item(*parts: Any) -> dict[str, Any]:
 
 
 async def test_the_settings_of_a_request_reach_the_server(tmp_path: Path) -> None:
-    """A setting that is dropped in silence changes the answer."""
+    """A setting that is dropped silently changes the answer."""
     schema = {"type": "object", "properties": {"a": {"type": "string"}}}
     form = {"type": "json_schema", "name": "thing", "schema": schema, "strict": True}
     asked = {

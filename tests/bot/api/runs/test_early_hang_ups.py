@@ -184,7 +184,7 @@ async def test_a_retry_that_overtakes_the_acceptance_takes_its_job_over(
 async def test_a_retry_that_is_broken_off_while_it_takes_a_job_over_leaves_it_to_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The database would say for ever that the job has a caller, and the next would be a second."""
+    """The database would say forever that the job has a caller, and the next would be a second."""
     path, began, goes_on = "/chat/completions", asyncio.Event(), asyncio.Event()
     take_over = StoredAttendance.take_over
 

@@ -111,7 +111,7 @@ async def test_a_call_given_up_is_given_up_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize("failover", [True, False])
 @in_virtual_time
 async def test_a_break_is_told_to_those_who_listen(tmp_path: Path, *, failover: bool) -> None:
-    """A message would show for ever what was true before the break."""
+    """A message would show forever what was true before the break."""
     async with cluster(installation(tmp_path)) as made:
         async with made.holder():
             first = await ended(made, await submit(made))

@@ -109,7 +109,7 @@ async def test_words_and_images_go_to_those_who_show_them(tmp_path: Path, platfo
 
 @in_virtual_time
 async def test_one_job_is_read_for_as_long_as_a_program_asks_for_it(tmp_path: Path) -> None:
-    """Its images would be missing where its chat is not, or be sent there for ever."""
+    """Its images would be missing where its chat is not, or be sent there forever."""
     async with begun(tmp_path) as made:
         there = {"api": Reader(made, "api")}
         async with connected(**there):

@@ -75,7 +75,7 @@ async def test_an_image_of_ten_megabytes_goes_over(tmp_path: Path) -> None:
 
 
 async def test_a_closed_port_and_a_stranger_break_the_wire() -> None:
-    """A process would wait for ever for an answer of something that is not Usher."""
+    """A process would wait forever for an answer of something that is not Usher."""
 
     async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readline()

@@ -141,7 +141,7 @@ def test_a_file_that_cannot_be_saved_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_a_reader_that_stops_ends_the_demo(tmp_path: Path) -> None:
-    """With `| head`, the demo would go on for ever and write tracebacks."""
+    """With `| head`, the demo would go on forever and write tracebacks."""
     with subprocess.Popen(
         [sys.executable, "-c", DEMO, "--say", "/image flux cat", "--say", "/help"],
         cwd=ROOT,
@@ -201,7 +201,7 @@ def test_a_port_that_is_taken_does_not_keep_a_newcomer_out(monkeypatch: pytest.M
 def test_a_port_one_asked_for_and_that_is_taken_ends_the_demo(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """With a crowd it would simulate people for ever beside a page that no one can open."""
+    """With a crowd it would simulate people forever beside a page that no one can open."""
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -212,7 +212,7 @@ def test_a_port_one_asked_for_and_that_is_taken_ends_the_demo(
 
 @pytest.mark.parametrize("people", [1, 8, 30, 10_000])
 def test_a_crowd_of_any_size_makes_no_more_requests_than_are_served(people: int) -> None:
-    """With `--crowd 30` the queue would grow for ever, and a newcomer's request never come."""
+    """With `--crowd 30` the queue would grow forever, and a newcomer's request never come."""
     pause_s = Crowd(people, speed=1.0).pause_s
     assert people / pause_s == pytest.approx(min(people, 8) / 45)
 

@@ -13,7 +13,7 @@ def test_a_newcomer_sees_every_kind_without_a_server() -> None:
 
 
 def test_each_model_fits_on_one_of_its_gpus() -> None:
-    """A job would wait for ever."""
+    """A job would wait forever."""
     catalog = demo.demo_config(DemoOptions()).catalog()
     for spec in catalog.models.values():
         rooms = [catalog.hosts[catalog.host_of[name]].usable_mb for name in spec.backends]

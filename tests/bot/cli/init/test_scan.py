@@ -118,7 +118,7 @@ async def _says_nonsense(_: web.Request) -> web.StreamResponse:
 async def test_a_server_that_means_harm_costs_a_bounded_time(
     monkeypatch: pytest.MonkeyPatch, handler: Handler
 ) -> None:
-    """Whatever listens on a usual port could keep the set-up busy for ever."""
+    """Whatever listens on a usual port could keep the set-up busy forever."""
     runs_out(monkeypatch, scan, "TRY_S")
     async with answering(handler) as url, asyncio.timeout(60):
         told = await found(url)

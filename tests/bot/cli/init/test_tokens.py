@@ -113,7 +113,7 @@ async def test_without_a_network_the_token_may_be_kept_untried(keep: str, kept: 
 async def test_a_chat_that_hangs_is_told_like_one_that_is_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The set-up would wait for ever behind a firewall that drops packets."""
+    """The set-up would wait forever behind a firewall that drops packets."""
     runs_out(monkeypatch, chats, "TRY_S")
 
     async def hangs(_: str) -> ChatAccount:

@@ -182,7 +182,7 @@ async def test_acts_are_written_down_with_who_and_whom(running: Bot) -> None:
 
 @in_bot()
 async def test_settings_hold_and_can_be_taken_back(running: Bot) -> None:
-    """A person's usual model or language would be forgotten, or stay for ever."""
+    """A person's usual model or language would be forgotten, or stay forever."""
     await say(running, "/settings --image flux --size 3:2 --language de", "fake:1")
     await say(running, "/image a cat", "fake:1")
     (job,) = await running.queue.jobs.open_jobs()

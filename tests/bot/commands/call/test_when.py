@@ -63,7 +63,7 @@ async def test_a_time_of_day_is_the_next_one_and_shown(running: Bot) -> None:
 
 @in_virtual_time
 async def test_a_job_that_waits_too_long_ends_with_a_sentence() -> None:
-    """A person would read that it waits, for ever, or get an image that is of no use any more."""
+    """A person would read that it waits, forever, or get an image that is of no use any more."""
     async with bot_with(live=LiveSettings(waits=LongestWaits(chat=600.0))) as running:
         await told(running, "/pause flux", ADMIN)
         job = await ask(running, "/image flux a cat")

@@ -190,7 +190,7 @@ async def test_everything_is_forgotten_only_when_the_person_confirms_it(running:
 
 @in_bot()
 async def test_forgetting_ends_open_jobs_and_empties_their_messages(running: Bot) -> None:
-    """A deleted job would go on running for no one, its message count down for ever."""
+    """A deleted job would go on running for no one, its message count down forever."""
     server = running.installation.servers["comfy"]
     server.service_s = 1000.0
     await say(running, "/image flux cat", "fake:1")
@@ -249,7 +249,7 @@ async def test_a_forgotten_conversation_leaves_images_and_other_chats_alone(runn
 
 @in_virtual_time
 async def test_a_chat_that_we_keep_ourselves_is_forgotten_too() -> None:
-    """The web chat would show for ever what its person had deleted."""
+    """The web chat would show forever what its person had deleted."""
     log = MemoryLog()
     async with played(two_models(), chat_logs={"fake": log}) as running:
         for chat in ("1", "2"):

@@ -254,7 +254,7 @@ async def test_what_is_no_longer_kept_is_said_and_not_left_out(running: Bot) -> 
 
 
 def test_a_seed_without_effect_is_not_shown_and_again_says_so() -> None:
-    """People would note down a number that changes nothing, and press 🔄 for ever."""
+    """People would note down a number that changes nothing, and press 🔄 forever."""
 
     async def scenario(running: Bot, *, seeded: bool) -> None:
         first = await done(running, "/image flux a cat")

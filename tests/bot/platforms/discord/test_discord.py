@@ -180,7 +180,7 @@ async def test_check_says_as_whom_without_opening_the_gateway() -> None:
 
 
 async def test_a_wrong_token_ends_the_platform_with_a_clear_error() -> None:
-    """A wrong token would be tried for ever, until Discord blocks the address."""
+    """A wrong token would be tried forever, until Discord blocks the address."""
     async with FakeDiscord() as fake:
         with pytest.raises(ChatRefused, match="token"):
             await Discord("wrong").run(RecordingHandler())

@@ -164,7 +164,7 @@ async def test_a_result_is_copied_to_the_direct_messages_of_who_asked(tmp_path: 
 
 
 async def test_a_copy_in_the_direct_messages_stands_for_its_result(tmp_path: Path) -> None:
-    """A reply to the copy would be about another picture, or its channel's would stay for ever."""
+    """A reply to the copy would be about another picture, or its channel's would stay forever."""
     async with FakeDiscord() as fake, usher(fake, tmp_path):
         person = fake.person(7, "Ada")
         words = ("a cat", "a dog")
@@ -255,7 +255,7 @@ async def test_an_answer_streams_and_admins_alone_may_preload(tmp_path: Path) ->
 async def test_work_is_refused_where_its_result_could_not_be_shown(
     allowed: int, thread: bool, named: str, tmp_path: Path
 ) -> None:
-    """A job was accepted, "ready in 5 s" stood there for ever, and nobody got its result."""
+    """A job was accepted, "ready in 5 s" stood there forever, and nobody got its result."""
     async with FakeDiscord() as fake, usher(fake, tmp_path) as parts:
         channel = fake.add_channel(300, thread=thread)
         channel.permissions, channel.refusal = allowed, (403, 50001)

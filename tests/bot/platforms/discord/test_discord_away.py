@@ -71,7 +71,7 @@ async def test_what_is_done_too_late_comes_as_a_direct_message(tmp_path: Path, l
 
 
 async def test_a_press_on_an_old_message_brings_it_up_to_date(tmp_path: Path) -> None:
-    """A message would say "loading" for ever, although its job was cancelled or deleted from it."""
+    """A message would say "loading" forever, although its job was cancelled or deleted from it."""
     go_on = asyncio.Event()
     async with FakeDiscord() as fake, on_discord(fake, tmp_path, CONFIG, go_on=go_on):
         person, channel = fake.person(7, "Ada"), elsewhere(fake)

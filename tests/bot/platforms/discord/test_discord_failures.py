@@ -412,7 +412,7 @@ async def test_commands_that_discord_refuses_leave_the_bot_running(
 
 
 async def test_a_reset_token_ends_the_platform(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the owner reset the token, the bot would ask for ever."""
+    """After the owner reset the token, the bot would ask forever."""
     monkeypatch.setattr(discord_module, "FIRST_PAUSE_S", 0.0)
     async with FakeDiscord() as fake:
         chat = Discord(fake.token)
@@ -425,7 +425,7 @@ async def test_a_reset_token_ends_the_platform(monkeypatch: pytest.MonkeyPatch) 
 
 
 async def test_a_connection_closed_for_good_says_what_to_do() -> None:
-    """The log would repeat a line every ten minutes for ever, without saying what to do."""
+    """The log would repeat a line every ten minutes forever, without saying what to do."""
     async with FakeDiscord() as fake:
         for code in (4012, 4013, 4014):
             task = asyncio.create_task(Discord(fake.token).run(RecordingHandler()))
@@ -457,7 +457,7 @@ async def test_a_bot_that_outgrew_its_connections_gets_more(
 async def test_too_few_connections_that_stay_too_few_are_told_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """4011 would be logged every ten minutes for ever without a hint."""
+    """4011 would be logged every ten minutes forever without a hint."""
     monkeypatch.setattr(discord_module, "FIRST_PAUSE_S", 0.0)
     monkeypatch.setattr(starts_module, "EVERY_S", 0.0)
     async with FakeDiscord() as fake:

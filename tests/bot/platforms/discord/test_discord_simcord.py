@@ -92,7 +92,7 @@ async def test_a_button_works_after_a_restart_and_answers_in_private() -> None:
 
 
 async def test_a_message_in_a_channel_the_bot_cannot_write_to_is_gone() -> None:
-    """Missing permissions would be retried for ever."""
+    """Missing permissions would be retried forever."""
     async with simulated(RecordingHandler()) as (env, chat):
         env.create_guild().create_text_channel("images")
         env.inject_error("POST", "/channels/*/messages", status=403, code=50013)

@@ -190,7 +190,7 @@ async def test_a_private_word_that_comes_too_late_is_a_message() -> None:
 
 
 async def test_a_button_of_another_age_is_confirmed_and_forgotten() -> None:
-    """Data this version does not know would crash a handler, or the button would spin for ever."""
+    """Data this version does not know would crash a handler, or the button would spin forever."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler) as chat:
         fake.person(7)

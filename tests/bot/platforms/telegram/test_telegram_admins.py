@@ -61,7 +61,7 @@ async def test_a_list_is_asked_for_once_in_five_minutes_and_an_admin_of_before_i
 )
 @in_virtual_time
 async def test_while_there_is_no_list_nobody_is_an_admin(failure: TelegramError | None) -> None:
-    """An old list would go on for ever, or a call would wait for Telegram as long as that is away."""
+    """An old list would go on forever, or a call would wait for Telegram as long as that is away."""
     lists, known = Lists(), GroupRoles(lambda: [str(GROUP)])
     assert await may(known, lists, 7)
     await asyncio.sleep(FRESH_S + 1)

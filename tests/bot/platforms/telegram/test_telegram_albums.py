@@ -169,7 +169,7 @@ async def test_a_late_part_joins_the_question_while_it_waits(running: Bot) -> No
 
 @in_bot()
 async def test_a_part_that_comes_after_the_answer_has_begun_is_told_of(running: Bot) -> None:
-    """An image would be dropped in silence, and the answer be about half the album."""
+    """An image would be dropped silently, and the answer be about half the album."""
     await done(running, "/ask what differs?", **of_album(1, 2))
     assert await ask(running, "/ask", **of_album(3)) is None
     assert len(await images_of(running)) == 2

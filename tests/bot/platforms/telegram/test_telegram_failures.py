@@ -106,7 +106,7 @@ async def test_many_waiting_updates_are_all_served() -> None:
 
 
 async def test_an_update_nobody_can_read_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
-    """One update the library cannot read would keep all later ones away for ever."""
+    """One update the library cannot read would keep all later ones away forever."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler):
         fake.api.updates.append({"update_id": 5_000_001, "message": {"message_id": "?"}})
@@ -121,7 +121,7 @@ async def test_an_update_nobody_can_read_is_passed_over(caplog: pytest.LogCaptur
 async def test_a_broken_handler_does_not_end_the_connection(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """One bug in one command would take the whole platform down, or come again for ever."""
+    """One bug in one command would take the whole platform down, or come again forever."""
 
     async def broken(_call: Invocation) -> None:
         raise ZeroDivisionError
@@ -167,7 +167,7 @@ def test_pauses_grow_and_end() -> None:
 
 
 async def test_a_wrong_token_ends_the_platform_with_a_clear_error() -> None:
-    """A wrong token would be tried for ever, and no one would be told."""
+    """A wrong token would be tried forever, and no one would be told."""
     async with FakeTelegram(token="1:wrong") as fake:
         chat = telegram(fake)
         fake.api.token = "2:right"
@@ -177,7 +177,7 @@ async def test_a_wrong_token_ends_the_platform_with_a_clear_error() -> None:
 
 
 async def test_a_token_revoked_while_running_ends_the_platform() -> None:
-    """After a revoked token the bot would ask for ever."""
+    """After a revoked token the bot would ask forever."""
     async with FakeTelegram() as fake:
         fake.fail("getUpdates", status=401, text="Unauthorized")
         with pytest.raises(ChatRefused):
@@ -229,7 +229,7 @@ REFUSALS: list[tuple[int, str, type[ChatError]]] = [
 
 
 async def test_each_refusal_says_how_to_react() -> None:
-    """A dead chat would be tried for ever, or one deleted message would give a whole chat up."""
+    """A dead chat would be tried forever, or one deleted message would give a whole chat up."""
     async with bot_with_message() as (fake, chat, ref):
         for status, text, kind in REFUSALS:
             for method, call in (
@@ -258,7 +258,7 @@ async def test_a_group_that_moved_says_where_to() -> None:
 
 
 async def test_a_kicked_bot_is_told_so() -> None:
-    """Jobs of a group that removed the bot would be tried for ever."""
+    """Jobs of a group that removed the bot would be tried forever."""
     async with bot_with_message() as (fake, chat, ref):
         fake.kick(fake.group())
         for call in (chat.edit(ref, says("x")), chat.send("-1001", says("x")), chat.delete(ref)):
@@ -320,7 +320,7 @@ async def test_a_send_whose_answer_was_lost_is_never_repeated() -> None:
 
 
 async def test_a_send_that_times_out_is_unclear(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A slow Telegram would make the bot post twice, or wait for ever."""
+    """A slow Telegram would make the bot post twice, or wait forever."""
     async with bot_with_message() as (fake, chat, ref):
         request = chat._connected().request
         assert isinstance(request, telegram_updates.Request)

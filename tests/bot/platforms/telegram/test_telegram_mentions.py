@@ -31,6 +31,6 @@ def test_other_marks_stay_on_their_words(before: str, between: str, after: str) 
 
 @given(text=TEXTS, offset=st.integers(-5, 50), length=st.integers(-5, 50))
 def test_marks_that_fit_no_text_are_passed_over(text: str, offset: int, length: int) -> None:
-    """One strange update would come again for ever."""
+    """One strange update would come again forever."""
     strange = [MessageEntity(type=kind, offset=offset, length=length) for kind in ("mention", "b")]
     assert unnamed(text, strange, ME).text == text

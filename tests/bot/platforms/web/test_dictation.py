@@ -89,7 +89,7 @@ async def test_a_recording_is_a_job_of_its_person_and_of_nobody_else(tmp_path: P
                 async with asked as refused:
                     assert refused.status == 403
         async with asyncio.timeout(60):
-            # Otherwise its recording would be kept for ever. Acknowledging announces nothing.
+            # Otherwise its recording would be kept forever. Acknowledging announces nothing.
             while await parts.queue.deliveries.unacknowledged("web:local"):  # noqa: ASYNC110
                 await asyncio.sleep(0)
         (job,) = await parts.queue.jobs.history("web:local", limit=9)

@@ -462,7 +462,7 @@ async def test_connections_without_end_are_ended(handler: ScriptedHandler) -> No
 
 
 async def test_who_never_finishes_a_request_is_not_waited_for() -> None:
-    """Connections that drip a header could be held for ever, as many as there may be."""
+    """Connections that drip a header could be held forever, as many as there may be."""
     app = web.Application()
     app.router.add_get("/", _hello)
     listener = Listener(app, who=lambda _request: "local", silent_s=3.0)

@@ -157,7 +157,7 @@ def test_a_model_that_takes_nothing_is_not_one_of_unknown_size(fleet: Fleet) -> 
 
 
 def test_a_model_of_unknown_size_takes_what_can_become_free(fleet: Fleet) -> None:
-    """It would wait for ever for what never leaves, or be loaded into memory of another program."""
+    """It would wait forever for what never leaves, or be loaded into memory of another program."""
     unknown = replace(FLUX, name="sdxl", vram_mb=None)
     fleet.copies.ready(FLUX, "comfy")
     assert fleet.memory.vram_mb(unknown) == GPU.usable_mb
@@ -182,7 +182,7 @@ def test_a_copy_that_lasts_ends_the_row_of_failures(fleet: Fleet, clock: SetCloc
 def test_a_copy_lost_right_after_its_load_counts_as_a_failed_load(
     fleet: Fleet, clock: SetClock
 ) -> None:
-    """Two owners of one GPU would load in turns for ever."""
+    """Two owners of one GPU would load in turns forever."""
     fleet.copies.ready(FLUX, "comfy")
     fleet.copies.lost("flux", "comfy")
     assert fleet.load_failures.of("flux").count == 1

@@ -291,7 +291,7 @@ async def test_a_server_too_busy_for_a_look_is_not_down() -> None:
 async def test_a_figure_that_cannot_be_measured_any_more_expires(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Jobs would wait for ever for a game that ended while its GPU could not be asked."""
+    """Jobs would wait forever for a game that ended while its GPU could not be asked."""
     installation = one_gpu(image_model("flux", vram_mb=16000))
     probe = installation.memory = FakeProbe(dict(installation.gpus))
     gpu = installation.gpus["gpu"]
@@ -315,7 +315,7 @@ async def test_a_figure_that_cannot_be_measured_any_more_expires(
 
 @in_virtual_time
 async def test_what_a_server_held_for_others_expires_when_it_does_not_say() -> None:
-    """A failing call of a server that is well would keep memory taken for ever."""
+    """A failing call of a server that is well would keep memory taken forever."""
     installation = one_gpu(image_model("flux", vram_mb=16000))
     server = installation.servers["comfy"]
     server.others = {"theirs": 15000}
@@ -366,7 +366,7 @@ async def test_a_model_that_a_server_holds_for_others_is_taken_memory_until_it_g
 
 @in_virtual_time
 async def test_a_measured_gpu_counts_the_models_of_others_once() -> None:
-    """The GPU would seem fuller than it is, and a model that fits wait for ever."""
+    """The GPU would seem fuller than it is, and a model that fits wait forever."""
     installation = one_gpu(image_model("flux", vram_mb=16000))
     installation.memory = FakeProbe(installation.gpus)
     installation.servers["comfy"].others = {"theirs": 6000}

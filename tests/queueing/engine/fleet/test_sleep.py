@@ -217,7 +217,7 @@ async def test_promises_of_a_machine_that_sleeps_are_kept(requests: int) -> None
 
 @in_virtual_time
 async def test_an_admin_who_resumes_a_sleeping_machine_does_not_keep_it_from_quiet_hours() -> None:
-    """`/resume` would hold for ever, because sleep has no end."""
+    """`/resume` would hold forever, because sleep has no end."""
     installation, _ = machine()
     async with installation.queue() as queue:
         await until(lambda: queue.status.snapshot().hosts[0].rest is not None)
