@@ -21,7 +21,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def old() -> bool:
-    """Return whether the server is an old one; attempts on those are watched and ended otherwise."""
+    """Return whether the server is an old one, whose attempts are watched and ended differently."""
     return False
 
 

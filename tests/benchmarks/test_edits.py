@@ -1,4 +1,4 @@
-"""The benchmark of the editor, for two minutes: what it promises holds in every run."""
+"""Two minutes of the editor's benchmark: its promises hold in every run."""
 
 import json
 
@@ -29,7 +29,7 @@ KEYS = {
 def test_nobody_is_refused_and_the_head_of_every_queue_is_fresh(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A change of pacing would earn penalties, or show people places long gone."""
+    """A change of pacing would cause penalties, or show outdated places."""
     main(["--json", "--minutes", "2", "--seed", "7"])
     figures = json.loads(capsys.readouterr().out)
     assert figures.keys() == KEYS

@@ -1,4 +1,4 @@
-"""Traces at the edges of what the format allows are replayed like any other."""
+"""Traces at the limits of what the format allows are replayed like any other."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def trace(*jobs: dict[str, object], **other: object) -> Trace:
 
 
 def run(given: Trace) -> Outcome:
-    """Replay a trace and hold the run to every promise."""
+    """Replay a trace and check the run for every promise."""
     outcome = replay(given, "full")
     check(given, outcome)
     return outcome
@@ -37,7 +37,7 @@ def resident(*names: str) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("cancel_at", [1, 3])
 def test_a_job_cancelled_by_its_arrival_never_runs(cancel_at: float) -> None:
-    """A request that was withdrawn in the moment it was made would be served hours later."""
+    """A request that is cancelled at the moment it is made would be served hours later."""
     late = {**ASKED, "at": 3, "cancel_at": cancel_at}
     outcome = run(trace(late, {**late, "model": "sdxl"}, resident=resident("sdxl")))
     assert [job.state for job in outcome.jobs] == ["cancelled", "cancelled"]
@@ -46,7 +46,7 @@ def test_a_job_cancelled_by_its_arrival_never_runs(cancel_at: float) -> None:
 
 
 def test_a_job_cancelled_in_the_moment_of_its_turn_never_runs() -> None:
-    """Whether it ran would hang on which of two things that happen at once is told first."""
+    """Whether it runs would depend on the order of two simultaneous events."""
     turn = {**ASKED, "at": 1, "cancel_at": 5}
     outcome = run(trace(ASKED, turn, ASKED | {"at": 2}, resident=resident("flux")))
     assert [job.state for job in outcome.jobs] == ["completed", "cancelled", "completed"]
@@ -54,7 +54,7 @@ def test_a_job_cancelled_in_the_moment_of_its_turn_never_runs() -> None:
 
 
 def test_a_running_job_is_stopped_by_its_cancel() -> None:
-    """Its slot would be kept until its whole time is over, which no server does."""
+    """Its slot would be kept for the job's whole duration, which no server does."""
     given = trace(ASKED | {"cancel_at": 0.5}, ASKED | {"at": 0.25}, resident=resident("flux"))
     outcome = run(given)
     assert [job.state for job in outcome.jobs] == ["cancelled", "completed"]
@@ -63,7 +63,7 @@ def test_a_running_job_is_stopped_by_its_cancel() -> None:
 
 
 def test_a_cancel_in_the_moment_of_the_end_is_too_late() -> None:
-    """Whether it counts as served would hang on which of two things is told first."""
+    """Whether it counts as served would depend on the order of two simultaneous events."""
     outcome = run(trace(ASKED | {"cancel_at": 5}, resident=resident("flux")))
     assert [job.state for job in outcome.jobs] == ["completed"]
 
@@ -92,7 +92,7 @@ def test_everybody_who_asks_as_the_trace_begins_is_promised_a_moment() -> None:
 
 
 def test_nothing_to_do_is_no_mistake() -> None:
-    """A script that makes traces would have to leave the empty ones out."""
+    """A script that makes traces would have to leave out the empty ones."""
     outcome = run(trace(resident=resident("flux")))
     assert (outcome.jobs, outcome.loads, outcome.peak_vram_mb) == ((), (), {"h1": 12_000})
 
@@ -101,7 +101,7 @@ def test_nothing_to_do_is_no_mistake() -> None:
 
 
 def test_loads_are_listed_in_the_order_in_which_they_began() -> None:
-    """One that takes no time would seem to begin beside the one that follows it."""
+    """A load that takes no time would seem to begin together with the one after it."""
     at_once = {**FLUX, "load_s": 0, "vram_mb": 8_000, "backends": ["b2"]}
     models = [at_once, {**SDXL, "backends": ["b1"]}]
     gpu = {**GPU, "backends": [{"name": "b1"}, {"name": "b2"}]}
@@ -111,7 +111,7 @@ def test_loads_are_listed_in_the_order_in_which_they_began() -> None:
 
 
 def test_a_load_that_the_end_cuts_short_is_listed() -> None:
-    """Its memory would count in the peak, and nothing would say what took it."""
+    """Its memory would count in the peak, and nothing would say what occupied it."""
     twins = [{**GPU, "name": f"h{i}", "backends": [{"name": f"b{i}"}]} for i in (1, 2)]
     slow = {**FLUX, "load_s": 60, "backends": ["b1", "b2"]}
     burst = [ASKED] * 20
@@ -129,14 +129,14 @@ def test_a_copy_has_as_many_slots_as_the_trace_says(slots: int) -> None:
 
 
 def test_models_may_differ_by_the_case_of_their_names_alone() -> None:
-    """The jobs of one would run on the other."""
+    """The jobs of one model would run on the other."""
     models = [FLUX, {**FLUX, "name": "Flux", "vram_mb": 8_000}]
     outcome = run(trace(ASKED, ASKED | {"model": "Flux"}, models=models))
     assert sorted(load.model for load in outcome.loads) == ["Flux", "flux"]
 
 
 def test_a_model_that_takes_no_memory_leaves_it_to_others() -> None:
-    """It would be taken for one of unknown size, and have the GPU for itself."""
+    """It would count as a model of unknown size, and get the whole GPU."""
     small = {**SDXL, "vram_mb": 0}
     both = [ASKED, ASKED | {"at": 20, "model": "sdxl"}]
     outcome = run(trace(*both, models=[FLUX, small]))
@@ -145,7 +145,7 @@ def test_a_model_that_takes_no_memory_leaves_it_to_others() -> None:
 
 
 def test_jobs_may_take_no_time() -> None:
-    """The router would divide by what they take, fail at every step and start nothing."""
+    """The router would divide by their duration, fail at every step and start nothing."""
     twins = [{**GPU, "name": f"h{i}", "backends": [{"name": f"b{i}"}]} for i in (1, 2)]
     quick = {**FLUX, "service_s": 0, "backends": ["b1", "b2"]}
     many = [ASKED | {"service_s": 0}] * 9
@@ -211,7 +211,7 @@ MISTAKES = (
 def test_a_mistake_in_a_trace_is_told_in_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests
 ) -> None:
-    """A person who writes a trace of their own would have to read our code to find a typing error."""
+    """People who write their own traces would have to read the code to find a typing error."""
     file, out = tmp_path / "trace.json", tmp_path / "out.json"
     for text, said in MISTAKES:
         with subtests.test(said):
@@ -228,5 +228,5 @@ def test_a_trace_that_is_not_there_is_told(tmp_path: Path) -> None:
 
 
 def test_a_model_nobody_asks_for_may_fit_nowhere() -> None:
-    """A trace would be refused for a model that does not matter to it."""
+    """A trace would be refused because of a model that does not matter to it."""
     run(trace(ASKED, models=[FLUX, {**SDXL, "vram_mb": 99_999}]))

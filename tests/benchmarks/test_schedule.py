@@ -46,19 +46,19 @@ def test_a_replay_keeps_every_promise(name: str) -> None:
 
 @pytest.mark.parametrize("rules", sorted(RULES.keys() - {"full", "fair"}))
 def test_a_replay_under_other_rules_is_one_that_could_happen(rules: str) -> None:
-    """Our rules would be compared with something that cheats."""
+    """Usher's rules would be compared with rules that cheat."""
     given = trace("crowded-cards")
     check(given, replay(given, rules, promises=False))
 
 
 def test_shipped_traces_are_the_same_everywhere() -> None:
-    """Figures of two machines, or of two versions of Python, could not be compared."""
+    """Figures from two machines, or from two versions of Python, could not be compared."""
     found = {name: sha256(as_text(shipped(name)).encode()).hexdigest()[:12] for name in SHIPPED}
     assert found == DIGESTS
 
 
 def test_a_shipped_trace_is_named_as_a_file_or_by_a_pattern(tmp_path: Path) -> None:
-    """Whoever knows its name would have to find out how it is made."""
+    """A person who knows a trace's name would also have to know how it is made."""
     out = tmp_path / "out.json"
     assert main(["--trace", "benchmarks/traces/alternating.json", "--out", str(out)]) == 0
     found = json.loads(out.read_text(encoding="utf-8"))
@@ -95,7 +95,7 @@ def test_a_trace_written_to_a_file_is_read_back(tmp_path: Path) -> None:
 
 
 def test_further_copies_leave_room_on_crowded_gpus() -> None:
-    """A burst of one server would shut the models of the other out of the GPUs both share."""
+    """A burst on one server would keep the other's models off the GPUs that both share."""
     whole = shipped("crowded-cards")
     with_it, without = (
         summary(whole, replay(whole, rules, promises=False))["mean_wait_s"]
@@ -124,7 +124,7 @@ def test_second_copies_shorten_waits_and_keep_every_promise() -> None:
 
 
 def test_a_fair_order_is_the_order_of_arrival_for_one_person() -> None:
-    """A person alone would wait longer, or see their requests change places."""
+    """A person alone would wait longer, or see the order of their requests change."""
     given = trace("overload")
     alone = tuple(job.model_copy(update={"user": "ada"}) for job in given.jobs)
     given = given.model_copy(update={"jobs": alone})
@@ -159,7 +159,7 @@ def test_a_flood_leaves_others_their_turns_and_is_served_in_time() -> None:
 
 
 def test_the_same_trace_gives_the_same_outcome() -> None:
-    """Two schedulers could not be compared: the difference might be luck."""
+    """Two schedulers could not be compared: the difference might be chance."""
     given = trace("shared-card")
     first, second = replay(given, "full"), replay(given, "full")
     same = {"decision_us_mean": 0.0, "forecast_ms_per_job": 0.0}
@@ -167,7 +167,7 @@ def test_the_same_trace_gives_the_same_outcome() -> None:
 
 
 def test_a_promise_never_knows_the_true_duration() -> None:
-    """The benchmark would praise estimates that have read the answer."""
+    """The benchmark would praise estimates that had seen the result."""
     given = trace("alternating")
     first = given.jobs[0]
     longer = first.model_copy(update={"service_s": first.service_s * 7})
@@ -177,7 +177,7 @@ def test_a_promise_never_knows_the_true_duration() -> None:
 
 
 def test_first_requests_in_one_moment_share_a_load() -> None:
-    """Two people who ask for a cold model at once would have it loaded twice."""
+    """Two people who ask for an unloaded model at once would have it loaded twice."""
     given = trace("two-hosts")
     asked = given.models[0].name
     together = tuple(TraceJob(at=5.0, model=asked, service_s=3.0) for _ in range(2))
@@ -186,13 +186,13 @@ def test_first_requests_in_one_moment_share_a_load() -> None:
 
 
 def test_everything_that_waits_is_promised_a_moment() -> None:
-    """People would be left without any time although a host serves them."""
+    """People would be given no time at all although a host serves them."""
     for name in ("overload", "lanes-and-cancels"):
         assert all(job.estimate_s is not None for job in replay(trace(name), "full").jobs)
 
 
 def test_jobs_end_within_their_ranges_in_every_lane() -> None:
-    """A person in a lane that others go before would be told a time without them."""
+    """A person in a lane that others overtake would be told a time that ignores those others."""
     rng, on = Random("hot lanes"), ("b1", "b2")
     hot = model("hot", *on, load_s=21.0, service_s=4.0)
     cold = [model(f"cold-{n}", *on, load_s=20.0 + 5 * n, service_s=5.0 * n) for n in range(1, 6)]

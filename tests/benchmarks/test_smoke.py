@@ -1,4 +1,4 @@
-"""The benchmarks that start processes or simulate days run, as small as they can be."""
+"""The benchmarks that start processes or simulate days run, with the smallest possible input."""
 
 import json
 import logging

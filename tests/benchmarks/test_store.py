@@ -49,7 +49,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_sqlite_is_measured_next_to_its_rivals(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No one could tell whether the disk is slow or the store."""
+    """No one could tell whether the disk or the store is slow."""
     benchmark.main(["--quick", "--json", "--dir", str(tmp_path)])
     found = json.loads(capsys.readouterr().out)
     assert found.keys() == KEYS | {"huey_lives_per_s"}
@@ -95,7 +95,7 @@ async def rows_of(database: Database) -> tuple[Rows, Rows]:
 async def test_the_raw_loop_leaves_the_rows_of_the_store(
     engine: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """A limit that does less work would make the store look slow, one that fails looks fast."""
+    """A comparison that does less work would make the store look slow, or fast if it fails."""
     ground: Ground = tmp_path
     if engine == "postgres":
         ground = request.getfixturevalue("postgres").url("postgres")
@@ -107,7 +107,7 @@ async def test_the_raw_loop_leaves_the_rows_of_the_store(
 
 
 def test_a_server_that_does_not_flush_is_not_measured(postgres: PostgresServer) -> None:
-    """Its figures would be those of a memory."""
+    """Its figures would describe memory instead of a disk."""
     with pytest.raises(SystemExit, match="does not flush"):
         what_is_measured(postgres.url("postgres"))
 
@@ -115,7 +115,7 @@ def test_a_server_that_does_not_flush_is_not_measured(postgres: PostgresServer) 
 def test_a_longer_way_costs_each_round_trip_and_not_each_statement(
     postgres: PostgresServer, postgres_template: str
 ) -> None:
-    """A proxy that let one statement pass at a time would hide that they go together."""
+    """A proxy that passes one statement at a time would hide that statements are sent together."""
     late_s, statements = 0.03, 100
     with (
         delayed(postgres.url(postgres_template), late_s * 1000) as url,

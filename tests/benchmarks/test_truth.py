@@ -1,4 +1,4 @@
-"""The trial of truth, for three minutes: what messages say agrees with /queue and with the servers."""
+"""Three minutes of the truth benchmark: messages agree with /queue and with the servers."""
 
 import asyncio
 import json
@@ -60,7 +60,7 @@ def measured(
 def test_messages_say_what_queue_says_and_name_no_moment_that_has_passed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """People would read promises long broken, and another place than they are told in /queue."""
+    """People would read times that have passed, and another place than /queue shows."""
     found = measured(capsys, 7)
     assert found.keys() == KEYS
     assert found["looks"] >= 200
@@ -198,7 +198,7 @@ def test_a_place_is_true_if_queue_tells_it(
 def test_a_range_is_true_until_it_has_passed_and_while_the_estimate_agrees(
     end: Moment | Period | None, standing: Standing, now: float, fault: Fault | None
 ) -> None:
-    """A message without a range, or one that people stopped believing in, would count as true."""
+    """A message without a range, or with one that has passed, would count as true."""
     assert moment_fault(said_in(body(end=end)), standing, now) is fault
 
 
@@ -206,7 +206,7 @@ def test_a_range_is_true_until_it_has_passed_and_while_the_estimate_agrees(
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("state", [JobState.PENDING, JobState.PROCESSING])
 def test_every_message_is_true_when_it_is_drawn(state: JobState, *, soon: bool, late: bool) -> None:
-    """Another form of the texts would make every message untrue, or none."""
+    """A change in the texts would make every message untrue, or none."""
     now = 1070.0 if soon else NOW
     standing = replace(WAITS, ends=replace(ENDS, soon=soon, late=late))
     if state is JobState.PROCESSING:
@@ -218,7 +218,7 @@ def test_every_message_is_true_when_it_is_drawn(state: JobState, *, soon: bool, 
 
 
 def test_first_runs_are_measured_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    """Whoever changes a prior would have to wait for a crowd."""
+    """A developer who changes a prior would have to wait for a crowd."""
     main(["--json", "--world", "first-runs"])
     found = json.loads(capsys.readouterr().out)
     assert found.keys() == FIRST_RUNS
@@ -256,7 +256,7 @@ def test_an_edit_that_says_what_queue_just_said_ends_a_difference() -> None:
 
 
 def test_what_was_to_come_first_and_failed_was_not_untrue_when_it_was_said() -> None:
-    """An image that fails would make a lie of what no one could know better."""
+    """A failed image would make a statement untrue that was true when it was made."""
     server = Server("studio", FakeGpu(total_mb=24000, budget_mb=24000), Random(1))
     truth_ = Truth({"studio": server, "workshop": server, "attic": server})
     claim = Claim("kept", "a", "qwen", "flux", "gpu-1")

@@ -59,7 +59,7 @@ def test_the_profile_shows_each_part_next_to_a_bare_loop(
 
 
 async def test_a_step_that_lets_all_else_wait_is_named() -> None:
-    """What keeps a call from being acknowledged could not be found."""
+    """It could not be found out what keeps a call from being acknowledged."""
 
     async def long() -> None:
         until = time.thread_time() + 2 * LONG_S
@@ -72,7 +72,7 @@ async def test_a_step_that_lets_all_else_wait_is_named() -> None:
 
 
 def test_each_part_of_the_profile_is_where_it_says() -> None:
-    """One that moved to another file would silently count as another part."""
+    """A part that moved to another file would silently be counted with another part."""
     modules = [*ROOT.glob("bot/**/*.py"), *ROOT.glob("queueing/**/*.py")]
     for _, end, *functions in profile.PARTS:
         found = [path for path in modules if path.as_posix().endswith(end)]

@@ -1,4 +1,4 @@
-"""A ComfyUI to try things on, and work for it."""
+"""A ComfyUI server to test against, and work for it."""
 
 from typing import Any
 from uuid import uuid4
@@ -34,7 +34,7 @@ async def drawn(comfy: ComfyUI, *, attempt: Work | None = None) -> tuple[File, .
 
 
 async def running(fake: FakeComfyUI, key: str) -> None:
-    """Return when an attempt runs on the server."""
+    """Return once an attempt is running on the server."""
 
     async def runs() -> bool:
         return fake.running is not None and fake.running.key == key

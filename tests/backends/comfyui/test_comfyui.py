@@ -1,4 +1,4 @@
-"""ComfyUI over real sockets: what is asked for is drawn, and nothing else."""
+"""ComfyUI over real sockets: it draws what was asked for, and nothing else."""
 
 import io
 import json
@@ -83,7 +83,7 @@ async def test_a_token_is_sent_on_every_way(fake: FakeComfyUI) -> None:
 
 
 async def test_credentials_in_the_address_are_sent_on_every_way(fake: FakeComfyUI) -> None:
-    """A server behind a password could be asked, but not listened to."""
+    """With a password, requests would reach a server, but its messages would never be received."""
     url = fake.url.replace("http://", "http://me:s3cret@")
     backend = ComfyUI(BackendSpec(name="comfy", kind="comfyui", url=url))
     await drawn(backend)
@@ -93,7 +93,7 @@ async def test_credentials_in_the_address_are_sent_on_every_way(fake: FakeComfyU
 
 
 async def test_a_text_request_is_refused_in_a_sentence(comfy: ComfyUI) -> None:
-    """A chat sent to an image model would crash."""
+    """A chat request sent to an image model would crash."""
     chat = Chat(messages=(ChatMessage(role="user", text="hi"),))
     with pytest.raises(Rejected, match="chat") as caught:
         await comfy.run(SDXL, Work(key=str(uuid4()), request=chat), ignore)
@@ -112,7 +112,7 @@ def photo(size: tuple[int, int] = (300, 200), kind: str = "JPEG") -> File:
 async def test_an_image_is_uploaded_once_and_keeps_its_shape(
     fake: FakeComfyUI, comfy: ComfyUI
 ) -> None:
-    """Photos would be stretched, or pile up on the server."""
+    """Photos would be stretched, or the same file would pile up on the server."""
     request = TextToImage(prompt="a", steps=1, strength=0.5)
     for _ in range(2):
         await drawn(comfy, attempt=work(request, photo()))
@@ -126,7 +126,7 @@ async def test_an_image_is_uploaded_once_and_keeps_its_shape(
 
 
 async def test_what_is_no_image_never_reaches_the_server(fake: FakeComfyUI, comfy: ComfyUI) -> None:
-    """A text file would fail the job on the GPU, with the server's words."""
+    """A text file would only fail on the GPU, with the server's own error message."""
     bad = File(name="x.png", mime="image/png", data=b"no image at all")
     with pytest.raises(Rejected) as caught:
         await drawn(comfy, attempt=work(SMALL, bad))
@@ -182,7 +182,7 @@ async def test_loras_are_listed_and_found_by_their_names(fake: FakeComfyUI, comf
 async def test_a_load_while_limits_are_read_is_no_bug(
     comfy: ComfyUI, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An attempt would fail by a `KeyError`: a load forgets what is known of all nodes."""
+    """An attempt would fail with a `KeyError`, as a load forgets the descriptions of all nodes."""
     read = ComfyUIServer.node_type
 
     async def forgotten(server: ComfyUIServer, class_type: str) -> JsonValue:

@@ -40,7 +40,7 @@ pytestmark = pytest.mark.parametrize("old", [False, True], ids=["0.33", "0.3.64"
 async def test_a_job_ends_without_a_websocket(
     fake: FakeComfyUI, comfy: ComfyUI, fault: str
 ) -> None:
-    """A deaf socket or a proxy without websockets would hang every job."""
+    """A websocket that sends nothing, or a proxy without websockets, would hang every job."""
     setattr(fake.faults, fault, True)
     assert len(await drawn(comfy)) == 1
 
@@ -48,7 +48,7 @@ async def test_a_job_ends_without_a_websocket(
 async def test_a_lost_websocket_is_replaced_and_progress_goes_on(
     fake: FakeComfyUI, comfy: ComfyUI
 ) -> None:
-    """A long job would look dead after one lost connection."""
+    """A long job would seem to have stopped after one lost connection."""
     fake.faults.drop_socket_at_step = 2
     fake.step_s = 0.02
     reports: list[Progress] = []
@@ -59,7 +59,7 @@ async def test_a_lost_websocket_is_replaced_and_progress_goes_on(
 async def test_a_silent_websocket_is_replaced(
     fake: FakeComfyUI, comfy: ComfyUI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A half-open connection would stay deaf for the whole job."""
+    """A half-open connection would deliver nothing for the rest of the job."""
     monkeypatch.setattr("backends.comfyui.progress.SILENCE_S", 0.5)
     fake.faults.deaf = True
     fake.step_s = 0.02
@@ -77,7 +77,7 @@ async def test_a_silent_websocket_is_replaced(
 async def test_what_waits_behind_others_at_the_server_says_so(
     fake: FakeComfyUI, comfy: ComfyUI
 ) -> None:
-    """People would read that theirs is drawn while another person's is."""
+    """People would read that their image is being drawn while another person's is."""
     fake.step_s = 0.02
     stranger = connect(fake)
     first, second = work(LONG), work(LONG)
@@ -144,7 +144,7 @@ async def test_a_deleted_job_is_noticed(fake: FakeComfyUI, comfy: ComfyUI) -> No
 
 
 async def told_fetch(fake: FakeComfyUI, comfy: ComfyUI) -> Fetch:
-    """Run an attempt that is listened to from its first message to its last."""
+    """Run an attempt that receives every message from the first to the last."""
     fake.step_s = 0.05
     asked = SMALL.model_copy(update={"steps": 10})
     return await comfy.run(SDXL, work(asked), ignore)
@@ -153,7 +153,7 @@ async def told_fetch(fake: FakeComfyUI, comfy: ComfyUI) -> Fetch:
 async def test_a_result_that_was_told_outlives_the_history(
     fake: FakeComfyUI, comfy: ComfyUI
 ) -> None:
-    """A history cleared as an image ends would have it drawn again."""
+    """If the history is cleared as an image ends, the image would be drawn again."""
     fetch = await told_fetch(fake, comfy)
     fake.history.clear()
     (file,) = (await fetch()).files
@@ -163,7 +163,7 @@ async def test_a_result_that_was_told_outlives_the_history(
 async def test_a_result_that_is_gone_is_final_at_the_first_look(
     fake: FakeComfyUI, comfy: ComfyUI
 ) -> None:
-    """It would be asked for again and again, and the server be called down, after minutes."""
+    """It would be requested repeatedly for minutes, and then the server be marked as down."""
     fetch = await told_fetch(fake, comfy)
     fake.history.clear()
     fake.files.clear()
@@ -174,7 +174,7 @@ async def test_a_result_that_is_gone_is_final_at_the_first_look(
 async def test_what_a_broken_websocket_missed_is_not_left_out(
     old: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Half of what was made would pass for all of it, or a flood of words fill the memory."""
+    """Half of the result would pass for all of it, or a flood of text would fill the memory."""
     del old
     watch = Watch(URL("ws://127.0.0.1:9"), "k", {}, ignore)
 
@@ -196,7 +196,7 @@ async def test_what_a_broken_websocket_missed_is_not_left_out(
 
 
 async def test_a_restart_in_the_middle_is_noticed(fake: FakeComfyUI, comfy: ComfyUI) -> None:
-    """A restarted server, healthy but forgetful, would hang the job."""
+    """A job would hang on a healthy server that forgot it in a restart."""
     attempt = work(LONG)
     run = asyncio.create_task(comfy.run(SDXL, attempt, ignore))
     await running(fake, attempt.key)
@@ -208,7 +208,7 @@ async def test_a_restart_in_the_middle_is_noticed(fake: FakeComfyUI, comfy: Comf
 
 
 async def test_a_running_attempt_is_watched_again(fake: FakeComfyUI, comfy: ComfyUI) -> None:
-    """A crash of the bot would cost the work the server goes on with."""
+    """A crash of the bot would waste the work that the server goes on with."""
     fake.step_s = 0.02
     attempt, reports = work(SMALL.model_copy(update={"steps": 20})), list[Progress]()
     crashed = connect(fake)
@@ -226,7 +226,7 @@ async def test_a_running_attempt_is_watched_again(fake: FakeComfyUI, comfy: Comf
 async def test_a_failed_attempt_fails_again_when_it_is_resumed(
     fake: FakeComfyUI, comfy: ComfyUI
 ) -> None:
-    """A job whose failure we slept through would count as unknown and run again."""
+    """A job that failed while the bot was stopped would count as unknown and run again."""
     fake.faults.errors.append(("KSampler", "torch.OutOfMemoryError", "CUDA out of memory"))
     attempt = work()
     for call in (comfy.run, comfy.resume):
@@ -253,7 +253,7 @@ async def test_a_download_that_breaks_off_can_be_repeated(
 async def test_cancelling_a_waiting_prompt_leaves_the_running_one(
     fake: FakeComfyUI, comfy: ComfyUI
 ) -> None:
-    """Cancelling would interrupt anyone who is being drawn."""
+    """Cancelling would interrupt the image of another person that is being drawn."""
     first, second = work(LONG), work(LONG)
     runs = [asyncio.create_task(comfy.run(SDXL, each, ignore)) for each in (first, second)]
     await running(fake, first.key)
@@ -276,7 +276,7 @@ async def test_cancelling_a_waiting_prompt_leaves_the_running_one(
 async def test_cancelling_while_the_prompt_is_sent_leaves_nothing_behind(
     fake: FakeComfyUI, comfy: ComfyUI
 ) -> None:
-    """A prompt accepted a moment after the cancel would run for no one."""
+    """A prompt accepted a moment after the cancellation would run for no one."""
     fake.faults.answer_last = True
     attempt = work(LONG)
     run = asyncio.create_task(comfy.run(SDXL, attempt, ignore))
@@ -288,7 +288,7 @@ async def test_cancelling_while_the_prompt_is_sent_leaves_nothing_behind(
 
 
 async def test_stopping_goes_on_when_it_is_cancelled_too(fake: FakeComfyUI) -> None:
-    """An impatient stop of the bot would leave work running on the GPU."""
+    """If stopping the bot is interrupted, work would be left running on the GPU."""
     backend, attempt = connect(fake), work(LONG)
     run = asyncio.create_task(backend.run(SDXL, attempt, ignore))
     await running(fake, attempt.key)
@@ -303,7 +303,7 @@ async def test_stopping_goes_on_when_it_is_cancelled_too(fake: FakeComfyUI) -> N
 async def test_cancelling_does_not_wait_for_a_server_that_hangs(
     fake: FakeComfyUI, comfy: ComfyUI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A hanging server would hold up the bot's stop."""
+    """A hanging server would delay the bot's stop."""
     monkeypatch.setattr("backends.comfyui.attempts.STOP_S", 0.1)
     attempt = work(LONG)
     run = asyncio.create_task(comfy.run(SDXL, attempt, ignore))
@@ -317,7 +317,7 @@ async def test_cancelling_does_not_wait_for_a_server_that_hangs(
 async def test_a_restart_of_one_moment_is_seen_through_a_proxy(
     fake: FakeComfyUI, comfy: ComfyUI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A wedged server behind a proxy would stay out though it was restarted."""
+    """A hung server behind a proxy would stay disabled though it was restarted."""
 
     async def held_by_the_proxy(_host: str, _port: int) -> None:
         await asyncio.get_running_loop().create_future()
@@ -346,7 +346,7 @@ async def test_a_restart_of_one_moment_is_seen_through_a_proxy(
 async def test_a_worker_that_hangs_takes_its_server_out(
     fake: FakeComfyUI, comfy: ComfyUI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A wedged server with healthy HTTP would be sent job after job."""
+    """A server whose worker hangs, but which still answers HTTP, would be sent job after job."""
     fake.faults.wedged = True
     attempt = work()
     run = asyncio.create_task(comfy.run(SDXL, attempt, ignore))

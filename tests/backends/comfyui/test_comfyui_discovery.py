@@ -1,4 +1,4 @@
-"""What `discover: true` makes of a ComfyUI server's files: families, templates and sentences."""
+"""What `discover: true` finds among a ComfyUI server's files: families, templates, messages."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -170,13 +170,13 @@ def shipped_files() -> ServerFiles:
 
 
 def test_a_family_is_told_by_the_names_that_models_have() -> None:
-    """A model would be run with another one's steps, or a video model taken for SDXL."""
+    """A model would run with another one's steps, or a video model would be treated as SDXL."""
     titles = {name: title and (title, "its name") for _, name, title in NAMES}
     assert {name: told(folder, name) for folder, name, _ in NAMES} == titles
 
 
 def test_a_file_is_told_by_its_metadata_where_its_name_says_nothing() -> None:
-    """Most merged checkpoints have names of fancy."""
+    """The names of most merged checkpoints reveal nothing about their family."""
     name = "dreams.safetensors"
     said = {"modelspec.architecture": "stable-diffusion-xl-v1-base"}
     assert told(CHECKPOINTS, name, metadata=said) == (
@@ -202,7 +202,7 @@ def test_a_file_is_told_by_its_metadata_where_its_name_says_nothing() -> None:
 
 
 def test_a_checkpoint_is_told_by_its_size_at_last() -> None:
-    """Every second checkpoint says nothing of itself."""
+    """Half of all checkpoints carry no metadata about their family."""
     name = "dreamshaper_8.safetensors"
     assert told(CHECKPOINTS, name, size=SD15_BYTES) == (
         "Stable Diffusion 1.5",
@@ -214,7 +214,7 @@ def test_a_checkpoint_is_told_by_its_size_at_last() -> None:
 
 
 def test_rules_read_names_however_they_are_written() -> None:
-    """Folders, spaces and the slashes of Windows would hide a model."""
+    """Folders, spaces and Windows' backslashes would hide a model."""
     assert stem("Sub\\Wan2.2_T2V High noise.SAFETENSORS") == "wan2.2-t2v-high-noise"
 
 
@@ -222,7 +222,7 @@ def test_rules_read_names_however_they_are_written() -> None:
 
 
 def test_every_shipped_template_for_models_can_be_discovered() -> None:
-    """A template would be left out of `discover` forever."""
+    """A template would silently be left out of `discover`."""
     offered = {each.family.template for each in recognised(shipped_files()) if each.family}
     variants = {"sdxl-img2img.json", "flux-img2img.json"}
     by_hand = {"upscale.json", "upscale-model.json", *variants} | {
@@ -284,7 +284,7 @@ def test_an_expert_without_its_partner_is_told_and_not_offered() -> None:
 
 
 def test_a_better_companion_is_preferred() -> None:
-    """Flux would draw with a smaller text encoder than the server has."""
+    """Flux would draw with a smaller text encoder than the best that the server has."""
     encoders = ["clip_l.safetensors", "t5xxl_fp8_e4m3fn.safetensors", "t5xxl_fp16.safetensors"]
     names = {
         MODELS: ["flux1-dev.safetensors"],
@@ -296,7 +296,7 @@ def test_a_better_companion_is_preferred() -> None:
 
 
 def test_an_unknown_family_is_never_offered() -> None:
-    """Anything at all would be taken for SDXL, and draw noise."""
+    """Any unknown model would be treated as SDXL and draw noise."""
     (found,) = recognised(ServerFiles(names={CHECKPOINTS: ["mystery.safetensors"]}))
     assert (
         str(found)
@@ -327,7 +327,7 @@ def test_families_name_templates_and_words_that_exist() -> None:
 
 
 async def test_a_server_is_looked_through(fake: FakeComfyUI, comfy: ComfyUI) -> None:
-    """`discover: true` would offer what it has no template for, or miss a model."""
+    """`discover: true` would offer models without a template, or miss a model."""
     fake.models["checkpoints"] = {
         "sd_xl_base_1.0.safetensors": SDXL_BYTES,
         "sub\\dreams.safetensors": SD15_BYTES,
@@ -354,7 +354,7 @@ async def test_a_server_is_looked_through(fake: FakeComfyUI, comfy: ComfyUI) -> 
 
 
 async def test_a_model_that_is_configured_is_taken(fake: FakeComfyUI, comfy: ComfyUI) -> None:
-    """A configured model would be offered a second time, and count in memory twice."""
+    """A configured model would be offered a second time and counted in memory twice."""
     flux = ModelSpec(
         name="flux",
         backends=("comfy",),
@@ -368,7 +368,7 @@ async def test_a_model_that_is_configured_is_taken(fake: FakeComfyUI, comfy: Com
 
 
 async def test_metadata_is_read_once(fake: FakeComfyUI, comfy: ComfyUI) -> None:
-    """Every minute each file's header would be read again."""
+    """The header of every file would be read again each minute."""
     fake.models = {"checkpoints": {f"{number}.safetensors": 1 for number in range(30)}}
     asked: list[str] = []
     read = comfy._server.metadata
@@ -401,7 +401,7 @@ async def test_a_file_that_the_server_cannot_read_hides_no_other(
 async def test_a_server_without_these_lists_offers_nothing(
     fake: FakeComfyUI, comfy: ComfyUI
 ) -> None:
-    """An odd server would stop the start."""
+    """A server without these lists would keep the bot from starting."""
     fake.models.clear()
     assert await comfy.discover() == ()
     fake.models["checkpoints"] = {"sd_xl_base_1.0.safetensors": 1}
@@ -411,7 +411,7 @@ async def test_a_server_without_these_lists_offers_nothing(
 
 
 def test_no_list_of_a_server_is_kept_without_bound() -> None:
-    """A server could fill the memory with names, and with what its files say of themselves."""
+    """A server could fill the memory with file names and metadata."""
     many = [f"{number}.safetensors" for number in range(FILES_MOST)]
     assert len(read_names([*many])) == FILES_MOST
     with pytest.raises(UnreadableAnswer):
@@ -424,7 +424,7 @@ def test_no_list_of_a_server_is_kept_without_bound() -> None:
 
 
 async def test_folders_are_asked_one_after_the_other(comfy: ComfyUI) -> None:
-    """The largest lists of all folders at once would fill the memory."""
+    """Reading the lists of all folders at once could fill the memory."""
     asked, most = 0, 0
     listing = ComfyUIServer.model_files
 
@@ -443,7 +443,7 @@ async def test_folders_are_asked_one_after_the_other(comfy: ComfyUI) -> None:
 
 
 def test_discovered_models_have_names_that_can_be_typed() -> None:
-    """A checkpoint with spaces or a folder in its name could not be asked for."""
+    """A checkpoint with spaces or a folder in its name could not be selected in a chat."""
     files = ["a b xl (1).safetensors", "x/sdxl.ckpt", "y\\sdxl.ckpt", "ü-xl.ckpt", "_xl_.ckpt"]
     found = recognised(ServerFiles(names={CHECKPOINTS: files}))
     names = [spec.name for spec in discovered(found, "b")]
@@ -451,5 +451,5 @@ def test_discovered_models_have_names_that_can_be_typed() -> None:
 
 
 def test_what_is_told_of_a_file_is_a_sentence() -> None:
-    """Operators would read a record's fields."""
+    """Operators would be shown a raw record instead of a sentence."""
     assert str(Found(file="x.ckpt")).endswith(".")

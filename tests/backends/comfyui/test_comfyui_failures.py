@@ -1,4 +1,4 @@
-"""What ComfyUI refuses or fails at, over real sockets: each calls for the right reaction."""
+"""Requests that ComfyUI refuses or that fail there, over real sockets: how each is handled."""
 
 import asyncio
 import json
@@ -43,7 +43,7 @@ pytestmark = pytest.mark.parametrize("old", [False, True], ids=["0.33", "0.3.64"
 async def test_a_failing_node_calls_for_the_right_reaction(
     fake: FakeComfyUI, comfy: ComfyUI, failure: tuple[str, str, str], error: type[BackendError]
 ) -> None:
-    """Memory would not be freed, or a broken model be tried forever."""
+    """Memory would not be freed, or a broken model would be retried forever."""
     fake.faults.errors.append(failure)
     with pytest.raises(error) as caught:
         await drawn(comfy)
@@ -75,7 +75,7 @@ async def test_a_lora_the_server_lacks_is_the_persons_mistake(
 async def test_a_checkpoint_the_server_lacks_is_the_operators_mistake(
     fake: FakeComfyUI, comfy: ComfyUI
 ) -> None:
-    """People would be told server paths, and jobs be tried again for nothing."""
+    """People would be shown paths on the server, and jobs would be retried in vain."""
     with pytest.raises(BadModel) as caught:
         await comfy.run(model("gone.safetensors"), work(), ignore)
     assert "gone.safetensors" in str(caught.value)
@@ -85,7 +85,7 @@ async def test_a_checkpoint_the_server_lacks_is_the_operators_mistake(
 async def test_a_template_with_a_broken_output_fails_at_once(
     fake: FakeComfyUI, comfy: ComfyUI, tmp_path: Path
 ) -> None:
-    """A prompt accepted in part would run for nothing."""
+    """A prompt of which only part was accepted would run for nothing."""
     nodes = as_json(read_templates(SDXL).all[0].nodes)
     nodes["other"] = {"class_type": "SaveImage", "inputs": {"filename_prefix": ""}}
     own = tmp_path / "own.json"
@@ -112,7 +112,7 @@ async def test_an_interrupt_by_somebody_else_is_tried_again(
 async def test_garbage_is_never_more_than_a_failure(
     fake: FakeComfyUI, comfy: ComfyUI, subtests: pytest.Subtests
 ) -> None:
-    """A proxy's error page would crash or hang anyone who asks."""
+    """A proxy's error page would crash or hang the caller."""
     for path in [
         "/prompt",
         "/history",

@@ -1,4 +1,4 @@
-"""What ComfyUI holds in memory, over real sockets, and how it is brought there and back."""
+"""What ComfyUI holds in memory, over real sockets: how models are loaded and unloaded."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ PLAIN = TextToImage(prompt="a cat")
 
 
 async def test_loading_happens_once_and_leaves_no_file(fake: FakeComfyUI, comfy: ComfyUI) -> None:
-    """Every load would draw again and litter the server's output."""
+    """Every load would draw an image and litter the server's output folder."""
     await comfy.load(SDXL)
     await comfy.load(SDXL)
     assert len(fake.ran) == 1
@@ -42,7 +42,7 @@ async def test_loading_what_was_freed_really_loads(fake: FakeComfyUI, comfy: Com
 
 
 async def test_what_is_loaded_follows_the_server(fake: FakeComfyUI, comfy: ComfyUI) -> None:
-    """Jobs would be sent to models that another person replaced."""
+    """Jobs would be sent as if a model were loaded that another person has since replaced."""
     other = replace(model("sub/dreams v2.ckpt"), name="dreams")
     both = [SDXL, other]
     assert await comfy.loaded(both) == frozenset()
@@ -62,7 +62,7 @@ async def test_what_is_loaded_follows_the_server(fake: FakeComfyUI, comfy: Comfy
 
 
 def own(folder: Path, name: str, graph: dict[str, Any]) -> ModelSpec:
-    """Return a model of a workflow that an operator brought along."""
+    """Return a model of a workflow that an operator supplies."""
     file = folder / f"{name}.json"
     graph = {key: {"class_type": kind, "inputs": inputs} for key, (kind, inputs) in graph.items()}
     file.write_text(json.dumps(graph), encoding="utf-8")
@@ -70,7 +70,7 @@ def own(folder: Path, name: str, graph: dict[str, Any]) -> ModelSpec:
 
 
 def named_by_folder(folder: Path, name: str) -> ModelSpec:
-    """Return a model whose loader names no file."""
+    """Return a model whose loader names a folder, not a file."""
     graph = {
         "load": ("DiffusersLoader", {"model_path": name}),
         "words": ("CLIPTextEncode", {"text": "{{prompt}}", "clip": ["load", 1]}),
@@ -97,7 +97,7 @@ def named_by_folder(folder: Path, name: str) -> ModelSpec:
 
 
 def without_a_name(folder: Path, name: str) -> ModelSpec:
-    """Return a model of which no text says what it loads, with nodes of small ranges."""
+    """Return a model whose workflow names no file that it loads, and whose seeds are small."""
     graph = {
         "words": ("CLIPTextEncode", {"text": "{{prompt}}", "clip": ["sleep", 1]}),
         "sleep": ("Sleep", {"text": f"as {name}", "seed": "{{seed}}", "steps": "{{steps:8}}"}),
@@ -115,7 +115,7 @@ async def test_a_model_without_a_file_is_known_to_be_there(
     tmp_path: Path,
     kind: Callable[[Path, str], ModelSpec],
 ) -> None:
-    """It would be warmed up for every request, and never freed for other servers."""
+    """Its model would be warmed up for every request, and never freed for other servers."""
     fox, owl = kind(tmp_path, "fox"), kind(tmp_path, "owl")
     models = [SDXL, fox, owl]
     await comfy.verify(fox)
@@ -136,7 +136,7 @@ async def test_a_model_without_a_file_is_known_to_be_there(
 async def test_seeds_stay_within_what_the_nodes_take(
     fake: FakeComfyUI, comfy: ComfyUI, tmp_path: Path
 ) -> None:
-    """Most seeds would be refused by such nodes, and their models never load."""
+    """Such nodes would refuse most seeds, and their models would never load."""
     fox = without_a_name(tmp_path, "fox")
     seeds = [0, 7, 0xFFFFFF, 0xFFFFFF + 1, 2**32 - 1, 2**64 - 1]
     for seed in [*seeds, *seeds]:
@@ -150,7 +150,7 @@ async def test_seeds_stay_within_what_the_nodes_take(
 async def test_ranges_that_leave_no_seed_are_found_by_a_check(
     comfy: ComfyUI, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`usher check` would pass a model that can draw nothing."""
+    """`usher check` would accept a model that cannot draw anything."""
     fox = without_a_name(tmp_path, "fox")
     monkeypatch.setitem(NODES["Tint"], "color", ["INT", {"min": 2**60}])
     with pytest.raises(BadModel, match="no seed"):
@@ -158,7 +158,7 @@ async def test_ranges_that_leave_no_seed_are_found_by_a_check(
 
 
 async def test_what_loads_nothing_leaves_memory_alone(fake: FakeComfyUI, comfy: ComfyUI) -> None:
-    """Every image made larger would cost two loads of a model."""
+    """Each image that is only enlarged would cost two loads of a model."""
     lens = replace(
         SDXL,
         name="lens",
@@ -188,7 +188,7 @@ async def test_what_loads_nothing_leaves_memory_alone(fake: FakeComfyUI, comfy: 
 async def test_nothing_is_loaded_after_running_out_of_memory(
     fake: FakeComfyUI, comfy: ComfyUI
 ) -> None:
-    """The planner would count on a model that the server has thrown out."""
+    """The planner would count on a model that the server has unloaded."""
     fake.faults.errors.append(("KSampler", "torch.OutOfMemoryError", ""))
     with pytest.raises(OutOfMemory):
         await comfy.load(SDXL)

@@ -1,4 +1,4 @@
-"""What a model's options mean on ComfyUI, and how a server's offer is read."""
+"""What a model's options mean on ComfyUI, and how a server's list of models is read."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ def test_a_shipped_template_brings_its_image_variant_along() -> None:
 
 
 def test_a_model_takes_what_one_of_its_templates_takes() -> None:
-    """`--strength` would be refused although images can be started from."""
+    """`--strength` would be refused although the model can start from an image."""
     both = read_templates(model(TEXT, IMAGE, workflow="flux.json")).options
     plain = read_templates(model(TEXT, workflow="flux.json")).options
     assert both - plain == {"strength"}
@@ -61,7 +61,7 @@ def test_wrong_options_are_refused_with_the_setting(subtests: pytest.Subtests) -
 
 
 def test_a_lora_is_known_by_its_path_its_file_or_its_name(subtests: pytest.Subtests) -> None:
-    """People would have to type folders and endings, slashes of Windows included."""
+    """People would have to type folders and endings, with Windows' backslashes."""
     cases: list[tuple[str, str]] = [
         ("sub/Ink.safetensors", LORAS[0]),
         ("ink.safetensors", LORAS[0]),
@@ -75,7 +75,7 @@ def test_a_lora_is_known_by_its_path_its_file_or_its_name(subtests: pytest.Subte
 
 
 def test_an_unknown_lora_is_refused_with_the_nearest_names() -> None:
-    """A person would only learn that something is not in a list."""
+    """A person would only learn that a name is not in a list."""
     with pytest.raises(Rejected) as near:
         lora_named("pixelart", LORAS)
     with pytest.raises(Rejected) as none:
@@ -101,7 +101,7 @@ def test_an_operators_own_file_is_read(tmp_path: Path) -> None:
 
 
 def test_a_missing_node_file_or_sampler_is_named() -> None:
-    """`usher check` would call a model fine that cannot run."""
+    """`usher check` would accept a model that cannot run."""
     spec = model(TEXT, workflow="flux.json", values={"unet": "other.gguf", "sampler": "nope"})
     workflow = read_templates(spec).all[0]
     with pytest.raises(
@@ -118,7 +118,7 @@ def test_a_missing_node_file_or_sampler_is_named() -> None:
 
 
 def test_a_loras_name_cannot_hide_signs_or_flood_a_message() -> None:
-    """A server could turn the bot's words around, or fill a chat."""
+    """A server could reverse the direction of the bot's text, or fill a chat."""
     files = ["ink.safetensors", "a\u202eb\x1b\n.safetensors", "x" * 5000]
     with pytest.raises(Rejected) as refused:
         lora_named("none", files)

@@ -1,7 +1,8 @@
 """A real ComfyUI process, started, killed and started again by the test.
 
-`USHER_COMFYUI_PYTHON` names the Python that runs it, `USHER_COMFYUI_FOLDER` the folder of its
-`main.py`; a small checkpoint best. It runs on the CPU. Skipped where they are not set.
+`USHER_COMFYUI_PYTHON` names the Python that runs it, and `USHER_COMFYUI_FOLDER` the folder of its
+`main.py`. It runs on the CPU, so give it a small checkpoint. The tests are skipped where these
+variables are not set.
 """
 
 import asyncio
@@ -71,7 +72,7 @@ def connect(port: int) -> ComfyUI:
 
 
 async def smallest(backend: ComfyUI) -> ModelSpec:
-    """Return a model of the checkpoint named in the environment, or of the first there is."""
+    """Return a model of the checkpoint named in the environment, or else of the first one found."""
     return model(os.environ.get("USHER_COMFYUI_CHECKPOINT") or await first_checkpoint(backend))
 
 
@@ -95,7 +96,7 @@ def ignore(_: Progress) -> None:
 
 
 async def test_all_that_people_can_ask_for_is_drawn() -> None:
-    """The shipped templates would only work on the fake."""
+    """The shipped templates would only work on the fake server."""
     port = free_port()
     async with served(port):
         backend = connect(port)
@@ -136,7 +137,7 @@ async def test_all_that_people_can_ask_for_is_drawn() -> None:
 
 
 async def test_a_kill_in_the_middle_loses_nothing_silently() -> None:
-    """A crashed server would hang its job, or be used with what it forgot."""
+    """A crashed server would hang its job, or be used though it has forgotten its work."""
     port = free_port()
     backend = connect(port)
     async with served(port) as process:
@@ -159,7 +160,7 @@ async def test_a_kill_in_the_middle_loses_nothing_silently() -> None:
 
 
 async def test_what_we_left_running_is_watched_again() -> None:
-    """A crash of the bot would cost the work the server goes on with."""
+    """A crash of the bot would waste the work that the server goes on with."""
     port = free_port()
     async with served(port):
         crashed, backend = connect(port), connect(port)

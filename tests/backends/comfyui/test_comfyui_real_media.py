@@ -38,7 +38,7 @@ SAVED = {"filename_prefix": "x"}
 
 
 def video(**more: dict[str, object]) -> Nodes:
-    """Return a video of an image that stands still, from its first to its last one."""
+    """Return a video whose frames are all one image, or change from a first image to a last."""
     return {
         "told": node("PreviewAny", source="{{prompt}}"),
         "start": node("LoadImage", image="{{image}}"),
@@ -175,7 +175,7 @@ async def an_edit_paints_where_the_mask_is_transparent(comfy: ComfyUI, tmp_path:
 
 
 async def wrong_choices_are_found_before_anything_runs(comfy: ComfyUI, tmp_path: Path) -> None:
-    """Check what the server refuses after the sampling, or silently ignores."""
+    """Check what the server refuses only after the sampling, or silently ignores."""
     for nodes in (
         video(save=node("SaveVideo", video=["video", 0], format="mp5", codec="auto", **SAVED)),
         video(save=node("SaveVideo", video=["video", 0], format="mp4", codec="h266", **SAVED)),
@@ -186,7 +186,7 @@ async def wrong_choices_are_found_before_anything_runs(comfy: ComfyUI, tmp_path:
 
 
 async def test_videos_sounds_and_edits_are_made(tmp_path: Path) -> None:
-    """All of it would only work on the fake."""
+    """Videos, sounds and edits would only work on the fake server."""
     port = free_port()
     (tmp_path / "custom_nodes").mkdir()
     async with served(port, "--base-directory", str(tmp_path)):

@@ -35,7 +35,7 @@ def song(save: dict[str, Any]) -> Nodes:
 
 
 async def test_sounds_come_back(tmp_path: Path) -> None:
-    """Music would be made and lost, or bring the prompt along."""
+    """Music would be made and lost, or its file would contain the prompt."""
     (tmp_path / "custom_nodes").mkdir()
     port = free_port()
     async with served(port, "--base-directory", str(tmp_path)):

@@ -1,7 +1,7 @@
 """Every shipped workflow on a real ComfyUI process, with empty files in place of the models.
 
 `USHER_COMFYUI_PYTHON` and `USHER_COMFYUI_FOLDER` as in `test_comfyui_real`. With
-`USHER_COMFYUI_RECORD=1` the recorded description of its nodes is written afresh.
+`USHER_COMFYUI_RECORD=1` the recorded description of its nodes is written anew.
 """
 
 import os
@@ -23,7 +23,7 @@ __all__ = ["pytestmark"]
 
 @pytest.fixture
 async def comfyui(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    """Run a server whose folders hold an empty file of every name that the templates have."""
+    """Run a server whose folders hold an empty file for each name in the templates."""
     for path in SHIPPED:
         for name in files(shipped(path)):
             file = tmp_path / "models" / name
@@ -39,7 +39,7 @@ async def comfyui(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def test_every_template_is_accepted(comfyui: httpx.AsyncClient) -> None:
-    """What the recording lets pass would be refused by the server itself."""
+    """The server would refuse a template that its recorded description accepts."""
     offered = (await comfyui.get("/object_info")).json()
     system = (await comfyui.get("/system_stats")).json()["system"]
     if os.environ.get("USHER_COMFYUI_RECORD"):

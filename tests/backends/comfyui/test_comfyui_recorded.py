@@ -95,7 +95,7 @@ def progress(session: str, key: str, nodes: Graph) -> list[Progress]:
 
 
 def test_progress_only_ever_grows(subtests: pytest.Subtests) -> None:
-    """People would see their image go backwards."""
+    """People would see the progress of their image go backwards."""
     for session in SESSIONS:
         with subtests.test(session=session):
             for key, nodes in posted(session):
@@ -106,7 +106,7 @@ def test_progress_only_ever_grows(subtests: pytest.Subtests) -> None:
 
 
 def test_only_the_attempts_own_end_ends_it(subtests: pytest.Subtests) -> None:
-    """A job would be fetched before its history is written, or never."""
+    """A job's result would be fetched before its history is written, or never."""
     for session in SESSIONS:
         with subtests.test(session=session):
             heard = messages(session)
@@ -177,7 +177,7 @@ def test_an_interrupt_is_told_from_a_failure() -> None:
 
 
 def test_out_of_memory_is_told_from_other_failures() -> None:
-    """Nothing would be unloaded, or all for a bad setting."""
+    """Nothing would be unloaded, or everything because of one bad setting."""
     for session, kind in (("job_error_oom", OutOfMemory), ("job_error_runtime", Rejected)):
         _, ended = history(session)
         assert ended.failure is not None
@@ -201,7 +201,7 @@ def test_out_of_memory_is_told_from_other_failures() -> None:
 def test_a_prompt_that_is_refused_takes_no_server_from_anybody(
     status: int, error: type[BackendError]
 ) -> None:
-    """A proxy's refusal, or a caller's words in one, would call the server down."""
+    """A proxy's refusal, or one provoked by a person's prompt, would mark the server as down."""
     said = '{"error": "out of memory: the model does not exist, context length"}'
     for body in (said, "<html>out of memory</html>", ""):
         if status in {429, 500, 503}:
@@ -215,7 +215,7 @@ def test_a_prompt_that_is_refused_takes_no_server_from_anybody(
 
 
 def test_failures_of_a_node_call_for_the_right_reaction(subtests: pytest.Subtests) -> None:
-    """A sick server would go on failing jobs, or a bad job be tried forever."""
+    """A faulty server would go on failing jobs, or a bad job would be retried forever."""
     cases: list[tuple[str, str, type[Exception]]] = [
         ("torch.cuda.OutOfMemoryError", "", OutOfMemory),
         ("MemoryError", "", ShortOfMemory),
@@ -245,7 +245,7 @@ def validation(case: str) -> Any:
 
 
 def test_refusals_are_blamed_on_the_configuration_or_on_the_request() -> None:
-    """People would be told to try again what can never work, and the other way."""
+    """People would be told to try again what can never work, or not to try what could."""
     nodes = graph(
         {
             "3": {"class_type": "KSampler", "inputs": {"steps": "{{steps:4}}", "cfg": 1000}},
@@ -312,7 +312,7 @@ def test_no_answer_of_a_server_can_crash_us(body: Any) -> None:
 
 
 def test_the_queue_tells_where_an_attempt_is() -> None:
-    """An old server's jobs would be taken for lost while they wait."""
+    """Jobs on an old server would be regarded as lost while they wait."""
     item: JsonValue = [3, KEY, {"1": {"class_type": "A", "inputs": {"x": "a.ckpt"}}}, {}, []]
     assert read_queue({"queue_running": [item], "queue_pending": []}, KEY) is Stage.RUNNING
     assert read_queue({"queue_running": [], "queue_pending": [item]}, KEY) is Stage.WAITING
@@ -323,7 +323,7 @@ def test_the_queue_tells_where_an_attempt_is() -> None:
 
 
 def test_what_counts_its_steps_takes_most_of_the_time() -> None:
-    """A person's own nodes would show an empty bar until they are done."""
+    """A workflow that counts its own steps would show an empty bar until it is done."""
     nodes = {
         "1": Node(class_type="Own", inputs={}),
         "2": Node(class_type="Save", inputs={"images": ["1", 0]}),
@@ -338,7 +338,7 @@ def test_what_counts_its_steps_takes_most_of_the_time() -> None:
 
 
 def test_names_of_files_are_given_as_the_server_wants_them() -> None:
-    """An uploaded image would not be found by its graph."""
+    """A workflow would not find the image uploaded for it."""
     assert read_upload({"name": "a (1).png", "subfolder": "usher", "type": "input"}) == (
         "usher/a (1).png"
     )

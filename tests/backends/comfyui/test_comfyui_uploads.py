@@ -90,7 +90,7 @@ def test_a_sound_keeps_its_bytes_and_gets_a_plain_name() -> None:
 
 
 def test_stand_ins_are_what_they_are_for() -> None:
-    """A model could not be loaded ahead whose template needs a sound or a mask."""
+    """A model whose template needs a sound or a mask could not be loaded ahead."""
     with wave.open(io.BytesIO(stand_in("audio").data)) as silence:
         assert silence.getnframes() == silence.getframerate()
     assert ends(stand_in("mask")) == (PAINTED, PAINTED)
@@ -107,7 +107,7 @@ def model(folder: Path, nodes: Nodes, able: Capability) -> ModelSpec:
 async def test_every_image_arrives_at_its_place(
     comfy: ComfyUI, fake: FakeComfyUI, tmp_path: Path
 ) -> None:
-    """The second image would be combined as the first, or be lost."""
+    """The second image would be used as the first, or be lost."""
     own = model(tmp_path, references(), Capability.IMAGE_EDIT)
     colours = ["red", "green", "blue"]
     files = tuple(image(colour=colour) for colour in colours)

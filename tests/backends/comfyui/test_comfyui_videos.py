@@ -1,4 +1,4 @@
-"""Files of a ComfyUI server that are no images: videos, sound and what no one can read."""
+"""Files of a ComfyUI server that are no images: videos, sounds and unreadable files."""
 
 import io
 import struct
@@ -26,7 +26,7 @@ DRAWING = f"<svg><metadata>{SECRET}</metadata><path d='M0 0'/></svg>".encode()
 
 
 async def given(comfy: ComfyUI, *made: bytes, keep: bool = False) -> Output:
-    """Return what people get of files a server made."""
+    """Return what people get of the files that a server made."""
     files = {f"{number}.bin": data for number, data in enumerate(made)}
 
     async def download(file: ServerFile) -> tuple[bytes, str]:
@@ -47,7 +47,7 @@ async def test_a_video_comes_without_its_workflow(comfy: ComfyUI) -> None:
 async def test_the_workflow_stays_where_the_operator_wants_it(
     comfy: ComfyUI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The option would do nothing for videos, or need what is not installed."""
+    """The option would do nothing for videos, or need libraries that are not installed."""
     monkeypatch.setattr(videos, "available", lambda: False)
     whole = video("mp4")
     output = await given(comfy, whole, MODEL_3D, keep=True)
@@ -58,7 +58,7 @@ async def test_the_workflow_stays_where_the_operator_wants_it(
 async def test_without_the_libraries_a_video_is_kept_back_with_a_sentence(
     comfy: ComfyUI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Videos would be given out with the workflow, or vanish in silence."""
+    """Videos would be delivered with the workflow inside, or vanish silently."""
     monkeypatch.setattr(videos, "available", lambda: False)
     output = await given(comfy, video("mp4"), PLANTED["PNG"]())
     assert [file.mime for file in output.files] == ["image/png"]
@@ -83,7 +83,7 @@ HIDING = (
 async def test_a_drawing_says_nothing_of_its_making(
     comfy: ComfyUI, subtests: pytest.Subtests
 ) -> None:
-    """A prompt with the right words would publish the graph it stands in."""
+    """A prompt with certain words would publish the workflow that is stored in the drawing."""
     for hidden in HIDING:
         with subtests.test(hidden):
             shape = "<path d='M0 0'/>"
@@ -93,20 +93,20 @@ async def test_a_drawing_says_nothing_of_its_making(
 
 
 def test_a_drawing_that_is_cut_off_is_damaged_and_takes_no_time(subtests: pytest.Subtests) -> None:
-    """A graph would be published in half, or a server hold the bot up for minutes."""
+    """Half of a workflow would be published, or the file would block the bot for minutes."""
     for piece in ["<metadata>", "<metadata><![CDATA[x]]>", "<!--", "<a b='"]:
         with subtests.test(piece=piece), pytest.raises(ValueError, match="truncated"):
             result_files.clean(b"<svg>" + piece.encode() * 200_000)
 
 
 def test_words_about_drawings_are_no_drawing() -> None:
-    """An answer that mentions SVG would be damage."""
+    """An answer that only mentions SVG would count as damaged."""
     assert not result_files.is_drawing(b"begin with <svg and close it")
     assert result_files.is_drawing(b"\xef\xbb\xbf<?xml version='1.0'?>\n<s:svg xmlns:s='x'/>")
 
 
 async def test_what_nobody_can_read_is_kept_back(comfy: ComfyUI) -> None:
-    """A 3D model would carry the prompt to everyone."""
+    """A 3D model's file would show the prompt to everyone."""
     with pytest.raises(Rejected):
         await given(comfy, MODEL_3D)
 
@@ -122,7 +122,7 @@ def animated(kind: str) -> bytes:
 async def test_a_video_comes_before_its_still_and_its_sound(
     comfy: ComfyUI, subtests: pytest.Subtests
 ) -> None:
-    """People would get the still in place of the video."""
+    """People would get the still image in place of the video."""
     for kind in ["mp4", "webm", "PNG", "WEBP", "GIF"]:
         with subtests.test(kind=kind):
             made = video(kind) if kind in {"mp4", "webm"} else animated(kind)
@@ -136,7 +136,7 @@ async def test_a_video_comes_before_its_still_and_its_sound(
 async def test_of_a_servers_file_name_only_a_plain_ending_is_kept(
     comfy: ComfyUI, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
-    """A server could name the files people get, with a path or hidden signs."""
+    """A server could put a path or hidden characters into the names of files that people get."""
     image = io.BytesIO()
     Image.new("RGB", (8, 8)).save(image, "PNG")
 
@@ -162,7 +162,7 @@ async def test_of_a_servers_file_name_only_a_plain_ending_is_kept(
 async def test_the_video_is_there_though_every_frame_was_saved_as_well(
     comfy: ComfyUI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Hundreds of frames would fill the memory and the chat, and the video be lost among them."""
+    """Hundreds of frames would fill the memory and the chat, and hide the video."""
     frame = PLANTED["PNG"]()
 
     async def download(file: ServerFile) -> tuple[bytes, str]:
@@ -189,7 +189,7 @@ def test_a_still_does_not_move(subtests: pytest.Subtests) -> None:
 
 
 def test_files_are_found_under_every_key_and_once() -> None:
-    """The video of a custom node would be lost, or what a node lists twice be sent twice."""
+    """The video of a custom node would be lost, or a file that a node lists twice be sent twice."""
     video = {"filename": "a.mp4", "subfolder": "usher", "type": "output"}
     outputs: dict[str, object] = {
         "1": {"images": [video], "animated": [True]},
@@ -211,7 +211,7 @@ def test_files_are_found_under_every_key_and_once() -> None:
 
 
 async def test_words_stay_and_a_drawings_notes_go(comfy: ComfyUI) -> None:
-    """A caption would be lost, or a drawing carry the workflow."""
+    """A caption would be lost, or a drawing would contain the workflow."""
     output = await given(comfy, b"a cat on a mat", DRAWING, PLANTED["JPEG"]())
     image, words, drawing = (file.data for file in output.files)
     assert words == b"a cat on a mat"
@@ -221,7 +221,7 @@ async def test_words_stay_and_a_drawings_notes_go(comfy: ComfyUI) -> None:
 
 
 async def test_an_avif_is_given_out_as_what_it_becomes(comfy: ComfyUI) -> None:
-    """A chat or a browser would show a WebP that is called AVIF as a broken image."""
+    """A WebP that is labelled as AVIF would appear as a broken image in a chat or a browser."""
     (made,) = (await given(comfy, PLANTED["AVIF"]())).files
     assert (made.name, made.mime, mime_of(made.data)) == ("wan-1.webp", *["image/webp"] * 2)
     whole = PLANTED["AVIF"]()
@@ -232,7 +232,7 @@ async def test_an_avif_is_given_out_as_what_it_becomes(comfy: ComfyUI) -> None:
 async def test_a_page_in_place_of_an_image_fails_the_attempt(
     comfy: ComfyUI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A proxy's error page would be a completed job, shown as a broken image."""
+    """A proxy's error page would count as a completed job and appear as a broken image."""
     page = b"<!doctype html><p>502 Bad Gateway</p>"
 
     async def download(_: ServerFile) -> tuple[bytes, str]:

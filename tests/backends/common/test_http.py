@@ -89,7 +89,7 @@ async def test_a_query_is_escaped_and_the_media_type_told(serve: Serve) -> None:
 
 
 async def test_an_empty_answer_to_a_post_is_none(serve: Serve) -> None:
-    """ComfyUI's /free and /interrupt would count as garbage."""
+    """ComfyUI's empty answers to /free and /interrupt would count as unreadable."""
 
     async def empty(_: web.Request) -> web.Response:
         return web.Response()
@@ -111,7 +111,7 @@ async def test_an_empty_answer_to_a_post_is_none(serve: Serve) -> None:
 async def test_bad_status_tells_status_and_body(
     serve: Serve, status: int, kind: type[HttpRefused] | type[HttpFailed]
 ) -> None:
-    """A wrong request would be retried, or a server's hiccup fail a job."""
+    """A wrong request would be retried, or a brief fault of a server fail a job."""
 
     async def answer(_: web.Request) -> web.Response:
         return web.Response(status=status, text="no such thing")
@@ -132,7 +132,7 @@ async def test_bad_status_tells_status_and_body(
     ],
 )
 async def test_a_redirect_says_where_to(serve: Serve, location: str, told: str) -> None:
-    """An operator would not learn that the address is that of a login page, or lacks https."""
+    """An operator would not learn that the address leads to a login page, or lacks https."""
 
     async def answer(_: web.Request) -> web.Response:
         return web.Response(status=302, headers={"Location": location})
@@ -176,7 +176,7 @@ async def test_another_server_is_not_taken_for_a_broken_comfyui(
 async def test_a_busy_server_says_when_to_ask_again(
     serve: Serve, told: str, least_s: float, most_s: float
 ) -> None:
-    """A server would be asked again too soon, or count as down."""
+    """A server would be asked again too soon, or marked as down."""
 
     async def answer(_: web.Request) -> web.Response:
         return web.Response(status=429, text="slow down", headers={"Retry-After": said})
@@ -193,7 +193,7 @@ async def test_a_busy_server_says_when_to_ask_again(
 
 @pytest.mark.parametrize("told", ["", "soon", "nan", "inf", "9" * 400, "Wed, 99 Oct 2015"])
 async def test_what_is_no_moment_is_not_waited_for(serve: Serve, told: str) -> None:
-    """An odd header would be a bug, or an endless pause."""
+    """A malformed header would raise an exception, or cause an endless pause."""
 
     async def answer(_: web.Request) -> web.Response:
         return web.Response(status=429, headers={"Retry-After": told})
@@ -216,7 +216,7 @@ async def test_garbage_is_an_unreadable_answer(serve: Serve, text: str | bytes) 
 
 
 async def test_a_body_beyond_the_limit_is_not_read(serve: Serve) -> None:
-    """A server could fill our memory."""
+    """A server could fill the memory of the bot."""
 
     async def flood(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
@@ -234,7 +234,7 @@ async def test_a_body_beyond_the_limit_is_not_read(serve: Serve) -> None:
 async def test_of_large_answers_one_at_a_time_is_held(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server whose lists are long could fill the memory with all of them at once."""
+    """A server with long lists could fill the memory with all of them at once."""
     body, held, most = "", 0, 0
 
     async def large(_request: web.Request) -> web.Response:
@@ -257,7 +257,7 @@ async def test_of_large_answers_one_at_a_time_is_held(
 
 
 async def test_an_answer_of_too_many_values_is_not_parsed(serve: Serve) -> None:
-    """Some megabytes of `[],` would take as much memory as the bot has."""
+    """A few megabytes of `[],` would take as much memory as the bot has."""
     body = b'{"data": [' + b"[]," * 1_500_000 + b"[]]}"
 
     async def answer(_request: web.Request) -> web.Response:
@@ -288,7 +288,7 @@ async def test_an_answer_with_a_number_of_thousands_of_digits_is_not_parsed(serv
 
 @pytest.mark.parametrize("coding", ["gzip", "gzip, gzip", "deflate", "br", "zstd", "X-GZIP"])
 async def test_a_compressed_answer_is_not_unpacked(serve: Serve, coding: str) -> None:
-    """A kilobyte of a server could fill our memory, whatever the limit says."""
+    """A compressed kilobyte could fill the memory, whatever the limit is."""
     bomb = gzip.compress(bytes(50_000_000))
     if coding == "gzip, gzip":
         bomb = gzip.compress(bomb)
@@ -362,7 +362,7 @@ async def test_lines_split_at_no_other_sign(serve: Serve) -> None:
 
 
 async def test_lines_end_in_every_way_that_events_may(subtests: pytest.Subtests) -> None:
-    """An answer of a server that ends its lines by CR would be one line, and unreadable."""
+    """An answer whose lines end with CR would be read as one line, and be unreadable."""
     sent = b"data: a\rdata: b\r\n\r\n\rdata: c\n\ndata: d\r"
     meant = ["data: a", "data: b", "", "", "data: c", "", "data: d"]
     for size in range(1, len(sent) + 1):
@@ -426,7 +426,7 @@ async def answering(data: bytes) -> AsyncIterator[Http]:
 
 
 async def test_broken_framing_is_unavailable(subtests: pytest.Subtests) -> None:
-    """A proxy that breaks an answer would be a bug here instead of a retry."""
+    """A broken answer from a proxy would raise an exception instead of a retry."""
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     for body in (b"5\r\nhel", b"zz\r\nhello\r\n", b"5\r\nhelloX"):
         async with answering(head + body) as http:
@@ -439,7 +439,7 @@ async def test_broken_framing_is_unavailable(subtests: pytest.Subtests) -> None:
 
 
 async def test_an_answer_that_is_not_http_is_unavailable(subtests: pytest.Subtests) -> None:
-    """Another program on the port would be a bug here."""
+    """Another program on the port would cause an unexpected exception."""
     for head in (b"nonsense\r\n\r\n", b"HTTP/9.9 xx\r\n\r\n", b""):
         async with answering(head) as http:
             with subtests.test(head=head), pytest.raises(Unavailable):
@@ -464,7 +464,7 @@ async def test_an_upload_keeps_name_and_fields(serve: Serve) -> None:
 
 
 async def test_a_large_upload_is_sent_piece_by_piece(serve: Serve) -> None:
-    """An hour of speech would hold up everything else while it is copied to the socket."""
+    """Copying an hour of speech to the socket would block everything else."""
 
     async def take(request: web.Request) -> web.Response:
         return web.json_response(sum([len(piece) async for piece in request.content.iter_any()]))
@@ -504,7 +504,7 @@ async def test_nobody_there_is_unavailable(unused_tcp_port: int) -> None:
 
 
 async def test_a_server_that_speaks_no_https_is_told_as_such(serve: Serve) -> None:
-    """An operator would read the name of an exception, and not that one letter is too many."""
+    """An operator would read an exception's name, and not that `https` should be `http`."""
 
     async def answer(_: web.Request) -> web.Response:
         return web.json_response({})
@@ -517,7 +517,7 @@ async def test_a_server_that_speaks_no_https_is_told_as_such(serve: Serve) -> No
 
 
 def test_why_a_server_cannot_be_reached_is_told_in_words(subtests: pytest.Subtests) -> None:
-    """A wrong name, a machine that is off and an unknown certificate would look alike."""
+    """A wrong name, a machine that is off and an unknown certificate would look the same."""
     cases: list[tuple[OSError, str]] = [
         (socket.gaierror(-2, "unknown"), "its host name cannot be resolved"),
         (OSError(errno.EHOSTUNREACH, "no route"), "no route to its host"),
@@ -535,7 +535,7 @@ def test_why_a_server_cannot_be_reached_is_told_in_words(subtests: pytest.Subtes
 
 
 def test_an_unusable_address_is_a_configuration_error(subtests: pytest.Subtests) -> None:
-    """A mistyped address would only show when the first job runs."""
+    """A mistyped address would only be noticed when the first job runs."""
     for url in ["", "localhost:8188", "ftp://a", "http://", "http://[", "http://a:b"]:
         with subtests.test(url=url), pytest.raises(BadModel, match="url"):
             Http(url)
@@ -544,7 +544,7 @@ def test_an_unusable_address_is_a_configuration_error(subtests: pytest.Subtests)
 async def test_certificates_are_read_once_however_many_servers_there_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Every start would spend most of its time on reading the same file again."""
+    """Every start would spend most of its time reading the same file repeatedly."""
     read = 0
 
     def counted(*_: object, **__: object) -> ssl.SSLContext:

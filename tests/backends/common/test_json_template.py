@@ -1,4 +1,4 @@
-"""Chunks that differ in their text alone are read, and written, as if each had been parsed."""
+"""Chunks that differ only in their text: read and written as if each had been parsed."""
 
 import json
 import secrets
@@ -105,7 +105,7 @@ def test_a_client_gets_the_same_of_chunks_that_are_not_parsed(stream: list[Any])
 
 
 def test_an_ordinary_stream_is_parsed_once() -> None:
-    """Each token would be parsed twice, which is most of what one costs."""
+    """Each token would be parsed twice, and parsing is most of its cost."""
     stream = [
         {"id": "x", "choices": [{"index": 0, "delta": {"content": f"w{n}"}}]} for n in range(50)
     ]
@@ -117,7 +117,7 @@ def test_an_ordinary_stream_is_parsed_once() -> None:
 
 
 def test_streams_without_alike_chunks_are_examined_a_few_times_only() -> None:
-    """Each chunk of such a stream would cost more than one that is just parsed."""
+    """Checking each chunk of such a stream would cost more than just parsing it."""
     examined: list[str] = []
 
     def examine(text: str) -> str:

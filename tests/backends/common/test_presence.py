@@ -1,4 +1,4 @@
-"""A server that goes away is seen by a connection on which nothing is said."""
+"""A silent connection shows that a server has gone."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,7 +11,7 @@ from tests.fakes.ports import port_of
 
 
 class Doorkeeper:
-    """Accepts connections and ends them when it is told to."""
+    """Accepts connections and ends them when asked to."""
 
     def __init__(self) -> None:
         self.came: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
@@ -43,7 +43,7 @@ async def door() -> AsyncIterator[Doorkeeper]:
 
 
 async def test_a_server_nobody_can_reach_has_gone(door: Doorkeeper) -> None:
-    """A server that died before the call would be waited for."""
+    """The bot would wait for a server that had died before the call."""
     await door.aclose()
     async with asyncio.timeout(60):
         await websocket.gone("127.0.0.1", door.port)
@@ -52,7 +52,7 @@ async def test_a_server_nobody_can_reach_has_gone(door: Doorkeeper) -> None:
 async def test_a_silent_connection_may_end(
     door: Doorkeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each server that ends silent connections would seem to restart forever."""
+    """A server that ends idle connections would seem to restart all the time."""
     monkeypatch.setattr(websocket, "AT_ONCE_S", 0.0)
     gone = asyncio.create_task(websocket.gone("127.0.0.1", door.port))
     for _ in range(5):
@@ -82,7 +82,7 @@ async def test_a_forwarder_that_has_nobody_behind_it_shows_it(
 async def test_a_server_that_never_holds_a_silent_connection_shows_nothing(
     door: Doorkeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server that is wedged would be tried without a pause."""
+    """A server that hangs would be retried without a pause."""
     monkeypatch.setattr(websocket, "AT_ONCE_S", inf)
     monkeypatch.setattr(websocket, "AGAIN_S", 0.0)
     gone = asyncio.create_task(websocket.gone("127.0.0.1", door.port))

@@ -1,4 +1,4 @@
-"""What is kept of a server's words when it refuses a request."""
+"""What is kept of a server's message when it refuses a request."""
 
 import json
 import time
@@ -41,7 +41,7 @@ def test_a_reason_has_words_and_no_addresses(subtests: pytest.Subtests) -> None:
 
 @pytest.mark.parametrize("sign", ["a", "a-", "1.", "{", "[", '"', "' ", "/a", "a://", "[a:", "sk-"])
 def test_long_errors_are_read_at_once(sign: str) -> None:
-    """An error of 64 KB would hold up everybody for seconds."""
+    """An error of 64 KB would block everybody for seconds."""
     began = time.thread_time()
     reason_in(sign * (64_000 // len(sign)))
     classify(500, sign * (64_000 // len(sign)))
@@ -50,7 +50,7 @@ def test_long_errors_are_read_at_once(sign: str) -> None:
 
 @pytest.mark.parametrize("classify", [openai.classify, images.classify], ids=["text", "image"])
 def test_every_refusal_keeps_its_reason(classify: Callable[..., BackendError]) -> None:
-    """A developer would not learn what a server refused inside a 200, or after an empty stream."""
+    """A developer would not learn what a server refused in a 200 or after an empty stream."""
     body = {"error": {"message": "No tools here", "code": 400}}
     for given in (body, json.dumps(body)):
         refusal = classify(200, given)
@@ -62,7 +62,7 @@ def test_every_refusal_keeps_its_reason(classify: Callable[..., BackendError]) -
 
 
 def test_only_a_servers_answer_is_a_reason() -> None:
-    """Our own causes are for the log."""
+    """Usher's own reasons would be sent to the client; they belong in the log."""
     refused = HttpRefused("status 400", status=400, body='{"error": "No."}')
     for cause, said in ((refused, "No."), (ValueError("secret"), ""), (None, "")):
         with pytest.raises(Rejected) as caught, reasons_kept():

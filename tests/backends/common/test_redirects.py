@@ -20,7 +20,7 @@ Front = Callable[[Callable[[str], str | None]], Awaitable[str]]
 async def front() -> AsyncIterator[Front]:
     """Start servers that redirect calls to what a function makes of their path.
 
-    What is not redirected is answered with a list of models.
+    Calls that are not redirected are answered with a list of models.
     """
     runners: list[TestServer] = []
 
@@ -59,7 +59,7 @@ def backend(kind: str, url: str) -> Backend:
 async def test_every_kind_of_server_says_what_to_write(
     front: Front, kind: str, to: Callable[[str], str], told: str
 ) -> None:
-    """An operator would read that no such server answers there, and look for the fault in it."""
+    """An operator would read that there is no such server, and look for a fault in it."""
     box = backend(kind, await front(to))
     try:
         with pytest.raises(Unavailable, match="it redirects to") as caught:
@@ -73,7 +73,7 @@ async def test_every_kind_of_server_says_what_to_write(
 async def test_a_server_is_recognised_and_its_refusal_to_answer_is_its_operators_matter(
     front: Front,
 ) -> None:
-    """A gateway would not be recognised, or people told to ask something else."""
+    """A gateway would not be recognised, or people would be told to change their request."""
     box = backend("openai", await front(lambda path: None if path == "/ai/v1/models" else "/login"))
     try:
         assert (await box.probe()).flavour == "generic"

@@ -1,4 +1,4 @@
-"""The demo: honest, repeatable, and like a server in everything else."""
+"""The demo: honest, repeatable, and otherwise like a server."""
 
 import asyncio
 import io
@@ -78,7 +78,7 @@ def photo(size: tuple[int, int] = (300, 150)) -> File:
 
 
 async def test_size_count_and_steps_are_honoured() -> None:
-    """The demo would show a bot that ignores its options."""
+    """The demo would seem to ignore its options."""
     reports: list[Progress] = []
     request = TextToImage(prompt="cat", width=320, height=192, count=2, steps=4)
     output = await made(demo(), request, report=reports.append)
@@ -113,7 +113,7 @@ async def test_an_image_to_start_from_is_used() -> None:
 
 
 def test_more_work_takes_longer_and_a_lora_is_not_taken() -> None:
-    """The demo would break the promises its status messages make."""
+    """The demo would contradict its own status messages."""
 
     def took(**fields: JsonValue) -> float:
         async def main() -> float:
@@ -130,7 +130,7 @@ def test_more_work_takes_longer_and_a_lora_is_not_taken() -> None:
 
 
 async def test_every_image_says_that_no_model_was_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A person could take the stand-in for a model."""
+    """A person could mistake the placeholder for the work of a model."""
     assert "no model" in HONEST_LINE
     size = (512, 512)
     with_line = Painting("cat", 1, size).finish()
@@ -140,7 +140,7 @@ async def test_every_image_says_that_no_model_was_used(monkeypatch: pytest.Monke
 
 
 async def test_a_text_streams_and_says_that_no_model_was_used() -> None:
-    """A person could take the stand-in for a model, or miss how streaming looks."""
+    """A person could mistake the placeholder for a model's answer, or never see streaming."""
     reports: list[Progress] = []
     output = await made(demo(), ask("Why is grass green?"), report=reports.append)
     assert "no language model was used" in output.text
@@ -178,7 +178,7 @@ async def test_times_are_those_of_the_options_or_of_the_model() -> None:
 def test_a_busy_machine_takes_no_longer_than_it_says(
     request_: Request, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """People of a fresh demo would be told an end that none of its jobs keeps."""
+    """People who try the demo would be told a time that none of its jobs keeps."""
     monkeypatch.setattr(Painting, "paint", lambda *_: virtual().stall(0.3))
 
     async def main() -> float:
@@ -211,7 +211,7 @@ async def test_nothing_runs_that_is_not_loaded() -> None:
 
 
 async def test_faults_come_as_often_as_asked_and_repeat_by_key() -> None:
-    """Failures could not be tried, or a failing trial not repeated."""
+    """Failures could not be tried out, or a failing try could not be repeated."""
     request = TextToImage(prompt="x", width=64, height=64, steps=2)
     with pytest.raises(Unavailable):
         await made(demo(fail_rate=1), request)
@@ -231,7 +231,7 @@ async def test_faults_come_as_often_as_asked_and_repeat_by_key() -> None:
 
 
 async def test_one_load_serves_all_who_wait_for_it() -> None:
-    """Two first requests would load twice."""
+    """Two simultaneous first requests would load the model twice."""
     backend = demo()
     await asyncio.gather(*(backend.load(MODEL) for _ in range(5)))
     assert backend._loads == 1
@@ -300,7 +300,7 @@ def length_of(data: bytes) -> float:
 
 @needs_videos
 async def test_a_video_has_the_length_and_size_that_were_asked_for() -> None:
-    """The demo would show a bot that ignores its options, or a video that no chat plays."""
+    """The demo would ignore its options, or make a video that no chat can play."""
     request = TextToVideo(prompt="cat", width=320, height=192, seconds=1.5, fps=10, steps=2)
     (made_,) = (await made(demo(), request)).files
     looks = (await clips.looked_at(made_)).looks
@@ -324,7 +324,7 @@ async def test_without_the_video_libraries_a_video_is_an_animation(
 
 
 async def test_a_long_video_has_fewer_frames_and_its_whole_length() -> None:
-    """A minute in large images would take gigabytes of memory."""
+    """A minute of large frames would take gigabytes of memory."""
     request = TextToVideo(prompt="x", width=4096, height=2048, seconds=60, fps=120)
     size = images.video_size(request, [])
     lengths = images.shown_ms(request, size)
@@ -335,7 +335,7 @@ async def test_a_long_video_has_fewer_frames_and_its_whole_length() -> None:
 async def test_every_frame_says_that_no_model_was_used(
     monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
-    """A person could take the video for a model's."""
+    """A person could mistake the video for the work of a model."""
     for files in [0, 1, 2]:
         with subtests.test(files=files):
             scene = Painting("cat", 1, (400, 240), moving=True)
@@ -363,7 +363,7 @@ async def test_speech_has_a_tone_for_each_word_and_the_words_as_its_name() -> No
 @examples(100, quick=25)
 @given(st.text(min_size=1, max_size=300))
 def test_any_text_can_be_spoken_and_named(text: str) -> None:
-    """A strange text would crash the demo, or leave its folder."""
+    """A strange text would crash the demo, or write outside its folder."""
     assert length_of(audio.spoken(text)) > 0
     name = audio.title_of(text)
     assert not set(name) & set('/\\:*?"<>|.\0')
@@ -379,7 +379,7 @@ async def test_music_lasts_as_long_as_was_asked_for() -> None:
 async def test_a_transcript_says_what_was_heard_and_that_no_model_listened(
     subtests: pytest.Subtests,
 ) -> None:
-    """A person would take an invented text for a transcript."""
+    """A person would mistake an invented text for a transcript."""
     for translate in [False, True]:
         with subtests.test(translate=translate):
             recording = File(name="r.wav", mime="audio/wav", data=audio.played("x", 1, 2.5))

@@ -27,7 +27,7 @@ def names(prompt: str) -> set[str]:
     "prompt", ["a cat and a castle", "fox beside tree", "ein Hund und eine Katze", "rocket moon"]
 )
 def test_a_scene_has_what_its_prompt_names(prompt: str) -> None:
-    """Somebody would try the demo with words and see none of them."""
+    """A person would try the demo with words and see none of them."""
     assert names(prompt) == {word for word in prompt.lower().split() if word in BY_WORD}
 
 
@@ -52,7 +52,7 @@ def test_light_and_ground_follow_the_words() -> None:
 
 
 def test_what_nobody_has_drawn_stands_on_a_sign() -> None:
-    """The demo would show an image that has nothing to do with the prompt."""
+    """The demo would show an image unrelated to the prompt."""
     (item,) = shown("a quokka").items
     assert item.thing is SIGN
     assert item.label == "quokka"
@@ -73,7 +73,7 @@ def test_every_thing_can_be_drawn_in_each_of_its_colours(thing: object) -> None:
 
 @given(st.text(max_size=200), st.integers(0, 99))
 def test_any_prompt_makes_a_scene_inside_the_image(prompt: str, seed: int) -> None:
-    """A prompt would end in an error, or in things nobody can see."""
+    """A prompt would end in an error, or in things outside the image."""
     items = shown(prompt, seed).items
     assert len(items) <= MOST
     assert all(0 <= item.x <= 1 and 0 < item.y <= 1 for item in items)

@@ -67,7 +67,7 @@ def _gpu(root: Path, gpu: Path, address: str, files: Mapping[str, str]) -> None:
 async def test_total_and_free_are_what_the_system_shows(
     probe: GpuMemory, gpu: str, found: tuple[int, int]
 ) -> None:
-    """A game on a Radeon, or a build in main memory, would not be seen until a load fails."""
+    """A game on a Radeon, or a build in main memory, would go unnoticed until a load fails."""
     assert await probe.free_mb(replace(HOST, gpu=gpu)) == found
 
 
@@ -75,7 +75,7 @@ async def test_total_and_free_are_what_the_system_shows(
 async def test_a_gpu_that_is_not_there_is_told_once_with_those_that_are(
     probe: GpuMemory, gpu: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An operator would guess names, with a line of log every ten seconds."""
+    """An operator would have to guess names, and the log would grow every ten seconds."""
     with caplog.at_level(logging.WARNING):
         assert await probe.free_mb(replace(HOST, gpu=gpu)) is None
         assert await probe.free_mb(replace(HOST, gpu=gpu)) is None
@@ -86,7 +86,7 @@ async def test_a_gpu_that_is_not_there_is_told_once_with_those_that_are(
 async def test_a_system_without_these_files_has_nothing_to_measure(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The queue would stop where a library is missing."""
+    """The queue would not run where a library is missing."""
     monkeypatch.setitem(sys.modules, "psutil", None)
     probe = GpuMemory(NvmlProbe(), proc=tmp_path, sys=tmp_path)
     for gpu in ("system", "amd:0"):
@@ -99,7 +99,7 @@ async def test_a_system_without_these_files_has_nothing_to_measure(
 async def test_main_memory_is_asked_for_where_no_file_shows_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A Mac's models share its memory with everything else, and none of that would be seen."""
+    """On a Mac, memory that other programs use would go unnoticed."""
     psutil = ModuleType("psutil")
     shown = SimpleNamespace(total=64 * 2**30, available=21 * 2**30)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: shown, raising=False)
@@ -109,7 +109,7 @@ async def test_main_memory_is_asked_for_where_no_file_shows_it(
 
 
 def test_numbers_and_uuids_are_nvidias() -> None:
-    """A GPU that was measured before an update would no longer be."""
+    """After an update of Usher, a GPU that is configured this way would no longer be measured."""
     assert is_nvidia("0")
     assert is_nvidia("GPU-8f1e27c9-a7f0-4d2a-b16f-0d3c5e9b7a61")
     assert not is_nvidia("amd:0")
@@ -120,7 +120,7 @@ def test_numbers_and_uuids_are_nvidias() -> None:
 async def test_a_gpu_that_hangs_takes_one_thread_and_none_of_the_others(
     probe: GpuMemory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After some looks no image could be read or drawn: those threads are few."""
+    """After a few measurements all of the few threads would hang, and no image could be read."""
     file = tmp_path / "sys/class/drm/card1/device/mem_info_vram_total"
     file.unlink()
     os.mkfifo(file)  # to open it waits until another program writes to it

@@ -1,4 +1,4 @@
-"""Whose the processes on a GPU are: NVML's list beside Linux's /proc."""
+"""Which processes on a GPU belong to whom: NVML's list compared with Linux's /proc."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,7 +62,7 @@ def _processes(listed: list[tuple[int, int | None]]) -> list[Any]:
 
 
 class ProcTree:
-    """A /proc of its own: processes with their parents, and who listens where."""
+    """A fake /proc: processes with their parents, and their listening ports."""
 
     def __init__(self, proc: Path) -> None:
         self.proc = proc
@@ -79,7 +79,7 @@ class ProcTree:
         (self.proc / str(pid) / "stat").write_text(f"{pid} ({name}) S {parent} 1 1 0")
 
     def listens(self, pid: int | None, port: int, *, uid: int = 99999) -> None:
-        """Let a process listen, or one whose sockets may not be read."""
+        """Add a process that listens, or one whose sockets may not be read."""
         self._inode += 1
         fields = f"0: 0100007F:{port:04X} 00000000:0000 0A 0:0 00:0 0 {uid} 0 {self._inode} 1"
         self._lines.append(fields)
@@ -109,7 +109,7 @@ async def look(machine: ProcTree, gpu: OneGpu, loaded: frozenset[str] = LOADED) 
 
 
 async def test_servers_and_what_they_started_are_no_other_programs(machine: ProcTree) -> None:
-    """A queue would stop because of its own models."""
+    """Usher's own models would block its queue."""
     ours = OneGpu(compute=[(100, 9000), (201, 8000)], graphics=[(300, 200)])
     assert await look(machine, ours) == GpuLook(busy=0.3, others_mb=200)
     game = OneGpu(compute=[(100, 9000), (201, 8000)], graphics=[(300, 4000)])

@@ -25,7 +25,7 @@ def sleeping(*command: str, webhook: str = "") -> HostSpec:
 
 
 def test_the_packet_is_that_of_wake_on_lan() -> None:
-    """No network GPU would listen."""
+    """No network card would react."""
     packet = magic_packet(MAC)
     assert len(packet) == 102
     assert packet[:6] == b"\xff\xff\xff\xff\xff\xff"
@@ -65,7 +65,7 @@ async def test_a_command_that_fails_says_why() -> None:
 
 @pytest.mark.parametrize("status", [0, 3])
 async def test_what_a_command_leaves_running_holds_nothing_up(tmp_path: Path, status: int) -> None:
-    """`ssh` leaves a connection behind that keeps its standard error: the sleep would seem to fail."""
+    """The sleep would seem to fail where `ssh` leaves a process that keeps standard error open."""
     left = tmp_path / "left"
     code = (
         "import subprocess, sys; left = subprocess.Popen([sys.executable, '-c', 'import time; "
@@ -84,7 +84,7 @@ async def test_what_a_command_leaves_running_holds_nothing_up(tmp_path: Path, st
 
 
 async def test_a_command_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One more would hang each time the machine is idle."""
+    """One more command would hang each time the machine is idle."""
     monkeypatch.setattr(host_control, "COMMAND_S", 0.5)
     with pytest.raises(Unavailable, match="did not end"):
         await NetworkHostControl().sleep(
@@ -94,7 +94,7 @@ async def test_a_command_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("status", [204, 500])
 async def test_a_webhook_is_told_which_machine_and_its_refusal_is_seen(status: int) -> None:
-    """A switch for several machines would not know which; a failure would look like sleep."""
+    """A webhook for several machines would not know which; a failure would look like sleep."""
     told: list[object] = []
 
     async def answer(request: web.Request) -> web.Response:
@@ -122,7 +122,7 @@ async def test_a_webhook_is_told_which_machine_and_its_refusal_is_seen(status: i
 
 
 async def test_a_webhook_that_is_away_repeats_no_secret_of_its_address() -> None:
-    """The log would hold a key."""
+    """The log would contain a key."""
     with pytest.raises(Unavailable, match="call failed") as refused:
         await NetworkHostControl().sleep(sleeping(webhook="http://127.0.0.1:1/switch?key=k"))
     assert "key" not in str(refused.value)

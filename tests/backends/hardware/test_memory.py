@@ -79,7 +79,7 @@ async def test_without_a_driver_nothing_is_measured_and_it_is_said_once(
 
 
 async def test_an_unknown_gpu_does_not_disturb_the_others() -> None:
-    """One wrong index in the configuration would blind every host."""
+    """One wrong index in the configuration would prevent all measurements."""
     probe = NvmlProbe(nvml=FakeNvml())
     assert await probe.free_mb(host("7")) is None
     assert await probe.free_mb(host("0")) is not None
@@ -104,7 +104,7 @@ async def test_a_gpu_that_was_lost_is_found_again(fault: int) -> None:
 
 
 async def test_a_hung_driver_costs_one_timeout_and_one_thread() -> None:
-    """A sick GPU would freeze the queue, or collect a thread at every look."""
+    """A faulty GPU would freeze the queue, or take one more thread with each measurement."""
     nvml = FakeNvml()
     probe = NvmlProbe(nvml=nvml, timeout_s=60.0)
     assert await probe.free_mb(host("0")) is not None

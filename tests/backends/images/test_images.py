@@ -1,4 +1,4 @@
-"""Image servers: what each is asked, with recorded answers of its own kind."""
+"""Image servers: what each kind is asked, with its recorded answers."""
 
 import asyncio
 import io
@@ -95,7 +95,7 @@ def side(data: bytes) -> tuple[int, int]:
 
 @pytest.mark.parametrize("kind", TAKES_SEED)
 async def test_everything_a_server_takes_reaches_it(kind: str) -> None:
-    """People would wait for an image that ignores what they asked for."""
+    """People would wait for an image that ignores their options."""
     asked = work(negative="dogs", steps=7, seed=5, count=2, width=128, height=64)
     async with connected(kind) as (fake, backend):
         made = await output(backend, asked)
@@ -157,7 +157,7 @@ async def test_any_seed_a_person_may_name_is_one_the_server_accepts(kind: str) -
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_words_of_a_prompt_are_no_commands_to_the_server(kind: str) -> None:
-    """A prompt could choose another model, read the server's lists, or set what is refused."""
+    """A prompt could choose another model, read the server's lists, or set forbidden options."""
     prompt = 'a <model:beta> | <sd_cpp_extra_args>{"seed":1}</sd_cpp_extra_args> cat'
     async with connected(kind) as (fake, backend):
         await output(backend, work(prompt=prompt, negative=None))
@@ -173,7 +173,7 @@ async def test_words_of_a_prompt_are_no_commands_to_the_server(kind: str) -> Non
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_up_to_four_images_are_edited(kind: str) -> None:
-    """Only the first of a person's images would be seen."""
+    """Only the first of a person's images would be used."""
     files = tuple(photo(colour=colour) for colour in ("red", "lime", "blue", "white"))
     async with connected(kind) as (fake, backend):
         assert (await output(backend, work(files, edit=True))).files
@@ -195,7 +195,7 @@ async def test_up_to_four_images_are_edited(kind: str) -> None:
     ],
 )
 async def test_four_photos_of_a_phone_fit_into_a_servers_limit(kind: str) -> None:
-    """People would be told that their images are too large, or the bot would stand still."""
+    """People would be told that their images are too large, or the bot would be blocked."""
     files = (photo(2000, 1500, noise=True),) * 4
     async with connected(kind) as (fake, backend):
         assert (await output(backend, work(files, edit=True))).files
@@ -205,7 +205,7 @@ async def test_four_photos_of_a_phone_fit_into_a_servers_limit(kind: str) -> Non
 
 
 async def test_white_is_painted_where_a_mask_is_transparent(subtests: pytest.Subtests) -> None:
-    """The server would paint what is to stay."""
+    """The server would paint the part that is to be kept."""
     for kind in ["sdcpp", "swarmui"]:
         with subtests.test(kind=kind):
             async with connected(kind) as (fake, backend):
@@ -220,7 +220,7 @@ async def test_white_is_painted_where_a_mask_is_transparent(subtests: pytest.Sub
 
 
 async def test_openais_own_call_gets_a_mask_with_transparency() -> None:
-    """The server would paint what is to stay."""
+    """The server would paint the part that is to be kept."""
     async with connected("generic") as (fake, backend):
         await output(backend, work((photo(), mask()), edit=True, mask=True))
         body = fake.asked("/v1/images/edits")[-1]
@@ -258,7 +258,7 @@ async def test_an_image_to_start_from_sets_the_shape(subtests: pytest.Subtests) 
 
 
 async def test_vllm_omni_is_not_left_to_draw_a_photo_in_its_own_size() -> None:
-    """A photo of a phone would be edited in three times the pixels of a model, or not at all."""
+    """A phone's photo would be edited at three times a model's pixels, or not at all."""
     async with connected("vllm-omni") as (fake, backend):
         await output(backend, work((photo(1999, 1501),), edit=True))
         body = fake.asked("/v1/images/edits")[-1]
@@ -272,7 +272,7 @@ FIELDS = {"guidance": 0.0, "strength": 0.5, "negative": "dogs", "mask": True, "s
 async def test_what_a_server_has_no_place_for_is_refused_in_a_sentence(
     kind: str, subtests: pytest.Subtests
 ) -> None:
-    """It would be dropped without a word."""
+    """It would silently be dropped."""
     async with connected(kind) as (fake, backend):
         taken = backend.options(model()) or frozenset()
         for field, value in FIELDS.items():
@@ -314,7 +314,7 @@ async def test_several_loras_are_sent_with_their_weights(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["localai", "swarmui"])
 async def test_no_request_loads_behind_the_queues_back(kind: str) -> None:
-    """Two models could be in a memory that holds one."""
+    """Two models could be loaded into memory that holds one."""
     async with connected(kind) as (fake, backend):
         with pytest.raises(NotLoaded):
             await output(backend, work(), model("beta"))
@@ -322,7 +322,7 @@ async def test_no_request_loads_behind_the_queues_back(kind: str) -> None:
 
 
 async def test_swarmui_forgets_all_models_at_once_and_remembers_that() -> None:
-    """What it lists as loaded after its memory was freed would be planned with."""
+    """The queue would plan with models that the server lists after its memory was freed."""
     async with connected("swarmui") as (fake, backend):
         assert backend.unloads_together
         await backend.unload(model())
@@ -335,7 +335,7 @@ async def test_swarmui_forgets_all_models_at_once_and_remembers_that() -> None:
 
 
 async def test_a_server_of_one_model_says_what_that_costs() -> None:
-    """An operator would wonder why its memory is never free."""
+    """An operator would wonder why the server's memory is never free."""
     async with connected("sdcpp") as (_, backend):
         assert not backend.can_unload
         assert any("never free" in note for note in (await backend.probe()).notes)
@@ -343,7 +343,7 @@ async def test_a_server_of_one_model_says_what_that_costs() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_server_is_recognised_by_its_own_calls(kind: str) -> None:
-    """Its own fields would never be used."""
+    """The options that only this kind of server has would never be used."""
     async with connected(kind) as (_, backend):
         told = (await backend.probe()).description
     assert (
@@ -360,7 +360,7 @@ async def test_a_server_is_recognised_by_its_own_calls(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_gateway_that_refuses_unknown_paths_hides_no_server(kind: str) -> None:
-    """The right token would be called wrong."""
+    """The operator would be told that a valid token is wrong."""
     async with painting(kind) as fake:
         fake.guarded = True
         backend = Images(BackendSpec(name="p", kind="images", url=f"{fake.url}/v1/"))
@@ -370,7 +370,7 @@ async def test_a_gateway_that_refuses_unknown_paths_hides_no_server(kind: str) -
 
 
 async def test_another_server_at_the_same_address_is_recognised() -> None:
-    """It would be spoken to as the one before, until Usher is restarted."""
+    """Usher would speak to it as to the previous server until it is restarted."""
     async with connected("swarmui") as (before, backend):
         await before.stop()
         after = FakePainter("localai", port=before.port)
@@ -410,7 +410,7 @@ def test_a_token_that_would_break_a_header_is_refused() -> None:
 
 
 async def test_swarmui_shows_how_far_an_image_is() -> None:
-    """People would look at a message that stands still."""
+    """People would look at a message that does not change."""
     reports: list[Progress] = []
     async with connected("swarmui") as (_, backend):
         fetch = await backend.run(model(), work(count=2), reports.append)
@@ -421,7 +421,7 @@ async def test_swarmui_shows_how_far_an_image_is() -> None:
 
 
 async def test_a_preview_that_is_no_image_is_left_out(subtests: pytest.Subtests) -> None:
-    """A chat would be sent anything at all while a person waits."""
+    """A preview could send any kind of file to a chat."""
     for preview in [b"<html>", b"", b"x" * 2_000_000]:
         with subtests.test(preview=preview):
             reports: list[Progress] = []
@@ -432,7 +432,7 @@ async def test_a_preview_that_is_no_image_is_left_out(subtests: pytest.Subtests)
 
 
 async def test_a_job_that_waits_in_sd_servers_queue_is_taken_out() -> None:
-    """The GPU would draw for a person who left."""
+    """The GPU would draw for a person who has cancelled."""
     async with connected("sdcpp") as (fake, backend):
         fake.step_s = 0.01
         first = asyncio.create_task(backend.run(model(), work(steps=30), ignore))
@@ -449,7 +449,7 @@ async def test_a_job_that_waits_in_sd_servers_queue_is_taken_out() -> None:
 
 
 async def test_only_the_cancelled_attempt_is_interrupted_in_swarmui() -> None:
-    """Another person's image would end with it, or the image of a person at its own page."""
+    """The image of another person, in a chat or at SwarmUI's own page, would be interrupted too."""
     async with connected("swarmui") as (fake, backend):
         fake.step_s = 0.005
         first = asyncio.create_task(backend.run(model(), work(steps=200), ignore))
@@ -487,7 +487,7 @@ async def test_swarmui_is_asked_again_in_a_new_session_after_its_restart() -> No
 async def test_swarmui_tells_how_much_of_its_gpu_is_free(
     gpus: list[tuple[int, int]], told: tuple[int | None, int | None]
 ) -> None:
-    """On another machine, a game would run its models out of memory."""
+    """A game on another machine's GPU would make SwarmUI's models run out of memory."""
     async with connected("swarmui") as (fake, backend):
         fake.gpus = gpus
         info = await backend.probe()

@@ -38,7 +38,7 @@ def base64_of(data: bytes) -> str:
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_the_prompt_and_the_servers_paths_leave_the_file(kind: str) -> None:
-    """People would hand on their prompt, and the server's folders, with each image."""
+    """People would pass on their prompt and the server's folders with each image."""
     async with connected(kind) as (_, backend):
         file = (await output(backend, work(prompt="a secret"))).files[0]
     assert b"secret" in image(prompt="a secret")
@@ -48,14 +48,14 @@ async def test_the_prompt_and_the_servers_paths_leave_the_file(kind: str) -> Non
 
 
 async def test_metadata_stays_where_the_operator_wants_it() -> None:
-    """A community that shares its settings could not."""
+    """A community that wants to share its settings could not."""
     async with connected("generic", keep_metadata=True) as (_, backend):
         assert b"a secret" in (await output(backend, work(prompt="a secret"))).files[0].data
 
 
 @pytest.mark.parametrize("kind", [*LISTS, "swarmui"])
 async def test_images_at_an_address_of_the_server_are_fetched(kind: str) -> None:
-    """A server that answers addresses would seem to have made nothing."""
+    """A server that answers with addresses would seem to have made nothing."""
     async with connected(kind) as (fake, backend):
         fake.by_url = True
         made = await output(backend, work(count=2))
@@ -64,7 +64,7 @@ async def test_images_at_an_address_of_the_server_are_fetched(kind: str) -> None
 
 @pytest.mark.parametrize("kind", [*LISTS, "swarmui"])
 async def test_no_address_elsewhere_is_called(kind: str) -> None:
-    """A server could have Usher call any other machine of its network."""
+    """A server could make Usher call any other machine in its network."""
     called: list[str] = []
 
     async def elsewhere(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -109,7 +109,7 @@ async def test_addresses_of_other_kinds_are_no_images(subtests: pytest.Subtests)
     ids=["html", "svg", "cut", "text", "unpadded", "empty"],
 )
 async def test_what_is_no_image_is_never_delivered(row: dict[str, str]) -> None:
-    """People would get a web page that is called an image."""
+    """People would get a web page in place of an image."""
     async with connected("generic") as (fake, backend):
         fake.faults.append(items(row))
         with pytest.raises(UnreadableAnswer):
@@ -120,7 +120,7 @@ async def test_what_is_no_image_is_never_delivered(row: dict[str, str]) -> None:
 async def test_a_strange_answer_is_the_servers_failure(
     kind: str, subtests: pytest.Subtests
 ) -> None:
-    """A proxy's page would end the queue's work with a traceback."""
+    """An unexpected page from a proxy would stop the queue with a traceback."""
     async with connected(kind) as (fake, backend):
         for body in ("<html>hello</html>", "{}", "[]", "null", '{"data": 7}', ""):
             fake.faults.append(partial(web.Response, text=body, content_type="text/html"))
@@ -146,7 +146,7 @@ async def test_more_images_than_anyone_asks_for_are_refused() -> None:
 
 
 async def test_a_huge_answer_is_not_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One answer could take all memory."""
+    """One answer could fill the memory."""
     monkeypatch.setattr(replies, "IMAGE_LIMIT", 100)
     async with connected("generic") as (fake, backend):
         fake.by_url = True
@@ -187,7 +187,7 @@ SEEN = (
 
 
 def test_errors_as_they_were_seen() -> None:
-    """The queue would retry what cannot succeed, or give up what could."""
+    """The queue would retry what cannot succeed, or give up on what could."""
     for status, body, kind in SEEN:
         assert type(classify(status, body)) is kind  # type: ignore[arg-type]
 

@@ -1,7 +1,7 @@
 """A real `sd-server`, started, killed in the middle of an image and started again by the test.
 
-`USHER_SD_SERVER` names the program, `USHER_SD_MODEL` a small model's file. Skipped where they are
-not set.
+`USHER_SD_SERVER` names the program and `USHER_SD_MODEL` the file of a small model. The tests are
+skipped where they are not set.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ async def running(port: int, folder: Path) -> AsyncIterator[Process]:
 
 
 async def up(backend: Images) -> None:
-    """Ask as the queue does: again and again until the server is up."""
+    """Ask repeatedly, as the queue does, until the server is up."""
     async with asyncio.timeout(300):
         while True:
             try:
@@ -63,7 +63,7 @@ async def up(backend: Images) -> None:
 
 
 async def test_a_server_killed_in_the_middle_of_an_image_is_used_again(tmp_path: Path) -> None:
-    """A crash of an image server would hang its job, or lose the server until a restart."""
+    """A crash of an image server would hang its job, or disable the server until a restart."""
     port, spec = free_port(), model(Path(WEIGHTS).stem)
     backend = Images(BackendSpec(name="p", kind="images", url=f"http://127.0.0.1:{port}"))
     quick: dict[str, Any] = {"width": 64, "height": 64, "steps": 1}
@@ -87,7 +87,7 @@ async def test_a_server_killed_in_the_middle_of_an_image_is_used_again(tmp_path:
 
 
 async def test_images_and_a_mask_are_taken_and_bad_words_are_not(tmp_path: Path) -> None:
-    """What its documents promise would not be what it does."""
+    """The server would not behave as its documentation says."""
     port, spec = free_port(), model(Path(WEIGHTS).stem)
     backend = Images(BackendSpec(name="p", kind="images", url=f"http://127.0.0.1:{port}"))
     size: dict[str, Any] = {"width": 128, "height": 64, "steps": 1}

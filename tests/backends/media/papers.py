@@ -1,4 +1,4 @@
-"""Small documents of every kind that is read, made by hand, and hostile ones."""
+"""Small documents of every kind that the bot reads, made by hand, some of them hostile."""
 
 import io
 import zipfile

@@ -1,4 +1,4 @@
-"""Images with a secret planted wherever their kinds have room for words beside the pixels."""
+"""Images with a secret planted wherever their formats allow text beside the pixels."""
 
 import io
 import struct
@@ -14,7 +14,7 @@ OTHER = IMAGE.rotate(180)
 
 
 def exif(orientation: int | None = None) -> bytes:
-    """Return EXIF with words, a thumbnail's place and, where wanted, an orientation."""
+    """Return EXIF with texts, the location of a thumbnail and, where wanted, an orientation."""
     made = Image.Exif()
     made[0x010E] = SECRET
     made[0x013B] = SECRET * 3
@@ -125,7 +125,7 @@ def frames(data: bytes) -> list[bytes]:
 
 
 def words_of(data: bytes) -> str:
-    """Return all a reader of images can find beside the pixels, and the bytes themselves."""
+    """Return all that a reader of images can find beside the pixels, and the bytes themselves."""
     with Image.open(io.BytesIO(data)) as image:
         found = [repr(image.info), repr(dict(image.getexif()))]
         if profile := image.info.get("icc_profile"):

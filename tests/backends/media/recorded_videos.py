@@ -1,4 +1,4 @@
-"""Small videos and sounds, with a secret planted wherever their containers have room for words."""
+"""Small videos and sounds, with a secret planted wherever their containers allow text."""
 
 import array
 import io
@@ -21,7 +21,7 @@ _SAMPLES = 1024
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kind:
-    """How a video or a sound is made: container and codecs, and what it is then."""
+    """How a video or a sound is made: container and codecs, and what the result should be."""
 
     container: str
     mime: str
@@ -124,7 +124,7 @@ def shown_and_heard(data: bytes) -> list[tuple[str, int | None, bytes]]:
 
 
 def tags_of(data: bytes) -> str:
-    """Return all a reader finds beside image and sound, and the bytes themselves."""
+    """Return all that a reader finds beside image and sound, and the bytes themselves."""
     with av.open(io.BytesIO(data)) as source:
         container: Any = source
         found = [repr(container.metadata)]

@@ -60,7 +60,7 @@ async def test_a_word_file_is_read() -> None:
 
 
 async def test_slides_are_read_in_the_order_they_are_shown_with_their_notes() -> None:
-    """An answer would tell the story backwards."""
+    """An answer would tell the story in the wrong order."""
     found = await read(pptx(["First", "Second"], "Say hello"))
     assert found.text == "[slide 1]\nFirst\n\n[slide 2]\nSecond\n\n[notes]\nSay hello"
     assert found.pages == 2
@@ -119,7 +119,7 @@ async def test_a_pdf_is_read_page_by_page() -> None:
 
 
 async def test_a_scanned_pdf_becomes_images_of_its_pages() -> None:
-    """A letter that was photographed would be an empty one."""
+    """A photographed letter would count as an empty document."""
     pytest.importorskip("pypdfium2", reason="PDFs need usher-bot[media]")
     found = await read_document(file(scanned_pdf(3), "letter.pdf"), images=2)
     assert (found.text, found.pages, found.truncated) == ("", 3, True)
@@ -142,7 +142,7 @@ async def test_a_page_with_few_words_is_no_scan() -> None:
 
 
 async def test_images_in_an_office_file_without_words_are_shown() -> None:
-    """A letter that was photographed into a Word file would be an empty one."""
+    """A letter photographed into a Word file would count as an empty document."""
     photo, sign = io.BytesIO(), io.BytesIO()
     Image.effect_noise((2000, 900), 60).save(photo, "PNG")
     Image.effect_noise((40, 40), 60).save(sign, "PNG")
@@ -165,7 +165,7 @@ async def test_images_in_an_office_file_without_words_are_shown() -> None:
 
 
 async def test_more_text_than_asked_for_is_cut_and_says_so() -> None:
-    """A book would push the question out of the model's memory."""
+    """A book would push the question out of the model's context."""
     for data in (docx(paragraph("word " * 500)), xlsx("<row><c><v>12345</v></c></row>" * 99)):
         found = await read(data, characters=100)
         assert len(found.text) <= 100
@@ -173,7 +173,7 @@ async def test_more_text_than_asked_for_is_cut_and_says_so() -> None:
 
 
 async def test_more_pages_than_asked_for_are_cut_and_say_so() -> None:
-    """A library would push the question out of the model's memory."""
+    """A document of many pages would push the question out of the model's context."""
     pytest.importorskip("pypdfium2", reason="PDFs need usher-bot[media]")
     found = await read(pdf([LONG] * 5), characters=100)
     assert len(found.text) <= 100
@@ -195,7 +195,7 @@ async def test_what_is_wrong_with_a_document_is_told() -> None:
 
 
 async def test_what_is_wrong_with_a_pdf_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An operator without the library would search in the file."""
+    """An operator who lacks the library would look for a fault in the file."""
     pytest.importorskip("pypdfium2", reason="PDFs need usher-bot[media]")
     assert await fault_of(locked_pdf()) is Fault.ENCRYPTED
     assert await fault_of(b"%PDF-1.4\n" + bytes(400)) is Fault.UNREADABLE
@@ -204,7 +204,7 @@ async def test_what_is_wrong_with_a_pdf_is_told(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_documents_are_known_by_their_type_or_ending() -> None:
-    """A chat that labels a file as bytes would have it refused."""
+    """A file that a chat labels only as bytes would be refused."""
     assert is_document("application/pdf")
     assert is_document("application/vnd.oasis.opendocument.text; charset=binary")
     assert is_document("application/octet-stream", "Letter.DOCX")

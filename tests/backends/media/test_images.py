@@ -1,4 +1,4 @@
-"""Decoding images of strangers: what is refused, and what comes out."""
+"""Decoding strangers' images: what is refused, and what the result is."""
 
 import io
 from collections.abc import Callable
@@ -34,7 +34,7 @@ def test_transparency_becomes_white() -> None:
 
 
 def test_a_photo_is_turned_upright() -> None:
-    """A phone's photo would lie on its side for the model."""
+    """The model would see a phone's photo sideways."""
     exif = Image.Exif()
     exif[0x0112] = 6  # turn by 90 degrees
     photo = file(Image.new("RGB", (30, 10)), "JPEG", exif=exif)
@@ -57,7 +57,7 @@ def test_every_usual_kind_of_image_can_be_encoded(subtests: pytest.Subtests) -> 
 def test_nothing_beside_the_pixels_reaches_a_server(
     kind: str, encode: Callable[[Image.Image], bytes]
 ) -> None:
-    """A comment in a photo would be read by anyone who runs the server."""
+    """A comment in a photo could be read by anyone who runs the server."""
     before = PLANTED[kind]()
     if kind == "AVIF":  # not taken from people
         with pytest.raises(Rejected):
@@ -94,7 +94,7 @@ def test_an_image_of_too_many_pixels_is_refused_before_it_is_decoded() -> None:
     st.binary(max_size=200), st.integers(0, 400), st.sampled_from(["PNG", "JPEG", "WEBP", "GIF"])
 )
 def test_broken_bytes_are_refused_and_nothing_else(noise: bytes, at: int, kind: str) -> None:
-    """A stranger's file could crash the attempt with a bug's traceback."""
+    """A stranger's file could crash the attempt with a traceback."""
     whole = file(Image.new("RGB", (16, 16), "red"), kind).data
     broken = whole[:at] + noise + whole[at + len(noise) :]
     with suppress(Rejected):

@@ -1,4 +1,4 @@
-"""The process that reads untrusted videos, sounds and documents: its work, its bounds, its end."""
+"""The process that reads untrusted videos, sounds and documents: its work, limits and end."""
 
 import asyncio
 import os
@@ -41,7 +41,7 @@ def order_of(task: MediaTask, data: bytes) -> Order:
 
 
 async def is_done(task: MediaTask, data: bytes) -> bool:
-    """Return whether the process answers as the same work does outside of it."""
+    """Return whether the process gives the same answer as the same work done outside it."""
     order = order_of(task, data)
     answer, made = await helper.ask(order, data)
     expected, as_expected = await here(order, data)
@@ -50,7 +50,7 @@ async def is_done(task: MediaTask, data: bytes) -> bool:
 
 @pytest.mark.parametrize("task", MediaTask)
 async def test_every_task_is_done_in_the_process(task: MediaTask) -> None:
-    """A library that reads a file late would be refused it there, and only there."""
+    """A library that opens a file late would be refused it in the process, and only there."""
     if task is MediaTask.READ:
         data = docx(paragraph("hello"))
     elif task is MediaTask.IMAGE:
@@ -63,7 +63,7 @@ async def test_every_task_is_done_in_the_process(task: MediaTask) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS)
 async def test_every_kind_is_read_in_the_process(kind: str) -> None:
-    """A codec that needs more than the process may have would lose all its videos or sounds."""
+    """A codec that needs more memory than the process may use would fail for all its files."""
     how, data = KINDS[kind], video(kind)
     tasks = [MediaTask.CLEAN, MediaTask.LOOK, MediaTask.FIT]
     tasks += [MediaTask.FRAMES] if how.image else []
@@ -75,12 +75,12 @@ async def test_every_kind_is_read_in_the_process(kind: str) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", MOVES)
 async def test_every_kind_of_moving_image_is_read_in_the_process(kind: str) -> None:
-    """Chats would show the first image only."""
+    """Chats would show only the first image of an animation."""
     assert await is_done(MediaTask.FIT, PLANTED[kind](**MOVING))
 
 
 async def test_what_is_wrong_with_a_file_is_told_by_the_process() -> None:
-    """People would be told that a silent video is broken, and get a broken one."""
+    """People would be told that a silent video is broken, and would be sent a broken one."""
     for data, fault in ((video("mp4", silent=True), "silent"), (b"hello", "")):
         with pytest.raises(helper.MediaError, match="wav of ") as raised:
             await helper.ask(order_of(MediaTask.WAV, data), data)
@@ -88,7 +88,7 @@ async def test_what_is_wrong_with_a_file_is_told_by_the_process() -> None:
 
 
 async def test_a_video_is_cleaned_in_a_process_of_its_own() -> None:
-    """A crafted video could end the bot."""
+    """A crafted video could crash the bot."""
     before = video("mp4")
     after = await videos.cleaned(before)
     assert SECRET in tags_of(before)
@@ -98,7 +98,7 @@ async def test_a_video_is_cleaned_in_a_process_of_its_own() -> None:
 
 @dataclass
 class Stuck:
-    """The processes that were started, none of which ever answers."""
+    """The started processes, none of which ever answers."""
 
     processes: list[asyncio.subprocess.Process] = field(default_factory=list)
     one_there: asyncio.Event = field(default_factory=asyncio.Event)
@@ -106,7 +106,7 @@ class Stuck:
 
 @pytest.fixture
 async def stuck(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stuck]:
-    """Let the helper be a process that never answers."""
+    """Replace the helper by a process that never answers."""
     stuck = Stuck()
     start = asyncio.create_subprocess_exec
 
@@ -122,7 +122,7 @@ async def stuck(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stuck]:
 
 
 async def test_a_video_that_takes_too_long_is_given_up(stuck: Stuck) -> None:
-    """One video would hold up all others."""
+    """One video would hold up all the others."""
     order = Order(task=MediaTask.CLEAN, mime="video/mp4", size=4)
     with pytest.raises(videos.VideoError, match="took over"):
         await helper.ask(order, b"video", wall_s=0.2)
@@ -132,7 +132,7 @@ async def test_a_video_that_takes_too_long_is_given_up(stuck: Stuck) -> None:
 async def test_a_process_that_says_much_and_reads_nothing_is_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its pipe is full and no longer read, so the end of the process would never be seen."""
+    """Its pipe is full and no longer read, so the end of the process would never be noticed."""
     code = "import sys\nwhile 1: sys.stdout.buffer.write(bytes(10**6))"
     monkeypatch.setattr(helper, "PROGRAM", ("-P", "-c", code))
     order = Order(task=MediaTask.CLEAN, mime="video/mp4", size=10**7)
@@ -142,7 +142,7 @@ async def test_a_process_that_says_much_and_reads_nothing_is_given_up(
 
 @pytest.mark.skipif(os.name == "nt", reason="signals and sessions are of POSIX")
 async def test_a_process_that_stops_or_stays_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two such files, and nobody's file would be read again."""
+    """After two such files, no file could be read any more."""
     order = Order(task=MediaTask.CLEAN, mime="video/mp4", size=4)
     stops = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
     monkeypatch.setattr(helper, "PROGRAM", ("-P", "-c", stops))
@@ -157,7 +157,7 @@ async def test_a_process_that_stops_or_stays_is_ended(monkeypatch: pytest.Monkey
 
 @pytest.mark.skipif(os.name == "nt", reason="signals and sessions are of POSIX")
 async def test_the_process_has_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A video could type into the terminal that the bot was started in."""
+    """A video could type into the terminal in which the bot was started."""
     code = (
         "import os; from backends.media.helper.protocol import Answer\n"
         "try: os.open('/dev/tty', os.O_RDWR)\n"
@@ -170,7 +170,7 @@ async def test_the_process_has_no_terminal(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 async def test_the_process_ends_with_the_task_that_waits_for_it(stuck: Stuck) -> None:
-    """A stop would leave a process at work."""
+    """A process would still be running after the bot has stopped."""
     asking = asyncio.create_task(videos.cleaned(b"\0\0\0\x18ftypmp42"))
     await stuck.one_there.wait()
     asking.cancel()
@@ -198,6 +198,6 @@ async def test_the_process_is_bounded_and_knows_no_secret(monkeypatch: pytest.Mo
 
 @given(st.binary(max_size=60))
 def test_what_is_no_answer_is_known(line: bytes) -> None:
-    """A process that died in the middle would be the bot's own error."""
+    """The death of a process would look like an error in the bot itself."""
     with suppress(ValueError):
         Answer.read(line)

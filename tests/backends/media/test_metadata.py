@@ -38,7 +38,7 @@ def cleaned(data: bytes) -> bytes:
 
 
 def test_words_leave_an_image_and_the_pixels_stay(subtests: pytest.Subtests) -> None:
-    """Prompts, paths and places would be published with every image."""
+    """Prompts, file paths and locations would be published with every image."""
     cases: list[tuple[str, dict[str, object]]] = STILL + VIDEOS
     for kind, options in cases:
         with subtests.test(kind=kind):
@@ -51,7 +51,7 @@ def test_words_leave_an_image_and_the_pixels_stay(subtests: pytest.Subtests) -> 
 
 
 def test_an_image_stays_turned_as_it_was(subtests: pytest.Subtests) -> None:
-    """Photos would lie on their side."""
+    """Photos would appear sideways."""
     for kind in ["PNG", "JPEG", "WEBP", "AVIF"]:
         with subtests.test(kind=kind):
             for orientation in range(1, 9):
@@ -67,7 +67,7 @@ def test_an_image_stays_turned_as_it_was(subtests: pytest.Subtests) -> None:
 
 
 def test_the_colours_of_a_profile_stay(subtests: pytest.Subtests) -> None:
-    """Images of wide colours would look dull."""
+    """Images with a wide range of colours would look dull."""
     for kind in ["PNG", "JPEG", "WEBP", "AVIF"]:
         with subtests.test(kind=kind):
             after = cleaned(PLANTED[kind]())
@@ -95,7 +95,7 @@ def test_resolution_and_transparency_of_a_png_stay() -> None:
 
 
 def test_a_gif_repeats_as_often_as_before() -> None:
-    """Animations would stop after one turn."""
+    """Animations would stop after the first run."""
     after = without_metadata(PLANTED["GIF"](**MOVING, loop=0, duration=70))
     with Image.open(io.BytesIO(after)) as image:
         assert image.info["loop"] == 0
@@ -103,7 +103,7 @@ def test_a_gif_repeats_as_often_as_before() -> None:
 
 
 def test_a_phones_second_image_and_video_leave_a_jpeg() -> None:
-    """A portrait would carry the image before it was edited, or three seconds of sound."""
+    """A portrait would contain the unedited image, or three seconds of sound."""
     before = saved(IMAGE, "MPO", save_all=True, append_images=[OTHER]) + b"ftypmp42" * 9
     after = without_metadata(before)
     with Image.open(io.BytesIO(after)) as image:
@@ -159,13 +159,13 @@ def _deep(kind: bytes, depth: int) -> bytes:
     ids=["nested", "many"],
 )
 def test_a_file_that_claims_too_much_costs_little(data: bytes) -> None:
-    """A few bytes would hold the process for minutes, or end it."""
+    """A few bytes would occupy the process for minutes, or crash it."""
     with pytest.raises(ValueError, match="unreadable AVIF"):
         cleaned(data)
 
 
 def test_an_avif_becomes_a_webp_that_moves_as_before() -> None:
-    """An animation would stand still, or play too fast."""
+    """An animation would stop moving, or play too fast."""
     before = PLANTED["AVIF"](**MOVING, duration=[70, 90])
     after = cleaned(before)
     assert mime_of(after) == "image/webp"
@@ -181,7 +181,7 @@ def test_an_avif_becomes_a_webp_that_moves_as_before() -> None:
 @examples(100, quick=25)
 @given(cut=st.integers(45, 500), flip=st.integers(30, 400))
 def test_a_broken_avif_costs_itself_only(cut: int, flip: int) -> None:
-    """One of a server's files would end the attempt with a traceback."""
+    """One of a server's files would fail the attempt with a traceback."""
     whole = bytearray(PLANTED["AVIF"]())
     whole[flip] ^= 0xFF
     for data in (bytes(whole), bytes(whole[:-cut])):
@@ -190,7 +190,7 @@ def test_a_broken_avif_costs_itself_only(cut: int, flip: int) -> None:
 
 
 def test_what_cannot_be_cleaned_is_kept_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A place or a prompt would be published, or a small file would take all memory."""
+    """A location or a prompt would be published, or a small file would fill the memory."""
     heic = b"\0\0\0\x18ftypheic" + bytes(40)
     with pytest.raises(KeptBack):
         cleaned(heic)

@@ -1,4 +1,4 @@
-"""The process that reads untrusted files reaches nothing but its pipes."""
+"""The process that reads untrusted files can reach nothing but its pipes."""
 
 import asyncio
 import errno
@@ -62,7 +62,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux offers it
 
 
 def harmless(act: str) -> str:
-    """Return an act that leaves the process of the tests, its "bot", as it is."""
+    """Return an action that leaves the tests' process, the "bot" of the sandbox, as it is."""
     import resource  # noqa: PLC0415  only where Linux is
 
     core = resource.getrlimit(resource.RLIMIT_CORE)
@@ -70,7 +70,7 @@ def harmless(act: str) -> str:
 
 
 def outcome(doing: str, folder: Path, *, held: str) -> str:
-    """Return how an act ended in a process of its own, behind those barriers."""
+    """Return how an action ended in a separate process, behind those barriers."""
     code = (
         f"import os, sys; path = {str(folder)!r}\n"
         f"from backends.media.helper.sandbox import *; {held}\n"
@@ -96,7 +96,7 @@ def _said(code: str, *given: str) -> str:
 
 
 def offered() -> set[str]:
-    """Return what this kernel offers: a container may have less."""
+    """Return what this kernel offers: in a container it may be less."""
     return set(_said("from backends.media.helper.sandbox import *; print(*confine())").split())
 
 
@@ -152,7 +152,7 @@ def test_its_privileges_are_given_up() -> None:
 
 
 def test_elsewhere_nothing_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A system without all this would get no videos at all."""
+    """A system without these features could deliver no videos at all."""
     monkeypatch.setattr(sys, "platform", "darwin")
     assert sandbox.confine() == frozenset()
     assert sandbox.filter_for("riscv64", 1) is None
@@ -161,7 +161,7 @@ def test_elsewhere_nothing_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @linux
 def test_a_kernel_that_offers_nothing_is_lived_with(folder: Path) -> None:
-    """An old kernel would get no videos at all."""
+    """An old kernel could deliver no videos at all."""
     instead = (
         "import ctypes; ctypes.CDLL = lambda *a, **b: type('Old', (), {'prctl': lambda *a: -1,"
         " 'syscall': lambda *a: -1})(); print(len(confine()))"
@@ -170,7 +170,7 @@ def test_a_kernel_that_offers_nothing_is_lived_with(folder: Path) -> None:
 
 
 def test_the_filter_is_whole(subtests: pytest.Subtests) -> None:
-    """A jump beyond its end would have the kernel refuse the whole filter."""
+    """A jump beyond its end would make the kernel refuse the whole filter."""
     for machine in ["x86_64", "aarch64"]:
         with subtests.test(machine=machine):
             if struct.calcsize("P") != 8:
@@ -226,7 +226,7 @@ def _outcomes(refused: Mapping[str, Sequence[int]], fatal: Sequence[int]) -> Any
 
 @linux
 def test_no_other_call_reaches_the_kernel() -> None:
-    """A call that nobody thought of would change the system, or reach another process."""
+    """A call that nobody thought of could change the system, or reach another process."""
     if Barrier.CALLS not in sandbox.offered():
         pytest.skip("no filter here")
     column = ("x86_64", "aarch64").index(platform.machine())
@@ -251,7 +251,7 @@ def _expected(name: str) -> str:
 def test_what_is_not_guaranteed_is_told_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An operator would rely on what their kernel does not offer."""
+    """An operator would rely on protection that their kernel does not offer."""
     assert {str(barrier) for barrier in sandbox.offered()} == offered()
     monkeypatch.setattr(sandbox, "offered", lambda: frozenset(Barrier) - {Barrier.FILES})
     helper._warn.cache_clear()
@@ -265,7 +265,7 @@ def test_what_is_not_guaranteed_is_told_once(
 
 
 def test_a_machine_without_a_filter_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What no filter is made for would be taken for confined."""
+    """A machine for which there is no filter would be regarded as confined."""
     monkeypatch.setattr(platform, "machine", lambda: "riscv64")
     assert Barrier.CALLS not in sandbox.offered()
     assert "seccomp is missing" in sandbox.unheld()[Barrier.CALLS]
@@ -273,7 +273,7 @@ def test_a_machine_without_a_filter_is_known(monkeypatch: pytest.MonkeyPatch) ->
 
 @linux
 def test_it_ends_with_the_bot_even_while_it_is_stopped() -> None:
-    """A stopped process would stay with a stranger's file when the bot was killed."""
+    """A stopped process would stay with a stranger's file after the bot was killed."""
     inner = "from backends.media.helper.sandbox import *; confine(); print(flush=True); input()"
     code = (
         "import os, signal, subprocess, sys\n"
@@ -309,7 +309,7 @@ def test_the_numbers_of_the_calls_are_the_kernels() -> None:
 
 
 async def test_the_helper_is_confined_before_it_reads_the_file() -> None:
-    """The sandbox would be there, and unused."""
+    """The sandbox would exist but not be used."""
     code = (
         "from backends.media.helper import worker\n"
         "worker.confine = lambda: print('confined', flush=True)\n"
@@ -332,7 +332,7 @@ async def test_the_helper_is_confined_before_it_reads_the_file() -> None:
 
 
 def test_the_helper_loads_little() -> None:
-    """Each file would wait for libraries of the bot that read nothing: five times as long."""
+    """Each file would wait for libraries of the bot that it does not need: five times as long."""
     heavy = "{'asyncio', 'pydantic', 'queueing.core.requests'} & set(sys.modules)"
     begins = (
         "import sys; from backends.media.helper.worker import _WORKS\n"
@@ -345,7 +345,7 @@ def test_the_helper_loads_little() -> None:
 
 
 def test_the_helper_is_found_however_the_bot_was_started(tmp_path: Path) -> None:
-    """A bot that found its modules in the folder it stood in would have a helper without any."""
+    """The helper of a bot started in its source folder would find none of the modules."""
     code = "import json; from backends.media.helper import process as p; print(json.dumps("
     code += "dict(p._environment())))"
     told = subprocess.run(

@@ -1,4 +1,4 @@
-"""Sounds are made what servers and chats ask for."""
+"""Sounds are converted to what servers and chats ask for."""
 
 import array
 import io
@@ -28,7 +28,7 @@ def file(data: bytes, name: str = "message.bin") -> File:
 
 
 def spoken(seconds: float, *, hz: int = 44_100, quiet_until: float = 0.0) -> bytes:
-    """Return a WAV file with a tone, after silence of a while."""
+    """Return a WAV file with a tone after some silence."""
     out = io.BytesIO()
     with wave.open(out, "wb") as made:
         made.setnchannels(2)
@@ -43,7 +43,7 @@ def spoken(seconds: float, *, hz: int = 44_100, quiet_until: float = 0.0) -> byt
 
 
 async def test_any_sound_becomes_what_servers_read(subtests: pytest.Subtests) -> None:
-    """A server that reads speech takes no Opus of Telegram, and no round video."""
+    """A server that transcribes accepts neither Telegram's Opus nor its round videos."""
     for kind in HEARD:
         with subtests.test(kind=kind):
             made = await as_wav(file(video(kind), "voice.bin"))
@@ -61,7 +61,7 @@ async def test_any_sound_becomes_what_servers_read(subtests: pytest.Subtests) ->
 
 
 async def test_any_sound_becomes_a_voice_message(subtests: pytest.Subtests) -> None:
-    """An answer that is spoken would arrive as a file to download."""
+    """A spoken answer would arrive as a file to download."""
     for kind in HEARD:
         with subtests.test(kind=kind):
             voice = await as_voice(file(video(kind), "speech.bin"))
@@ -109,7 +109,7 @@ async def test_what_cannot_be_heard_is_told() -> None:
 
 
 async def test_a_sound_is_looked_at() -> None:
-    """A chat would show a song of no length."""
+    """A chat would show a song without a length."""
     for kind in HEARD:
         found = (await videos.looked_at(file(video(kind)))).looks
         assert found.seconds > 0.5, kind
@@ -117,7 +117,7 @@ async def test_a_sound_is_looked_at() -> None:
 
 
 async def test_without_the_library_a_sound_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """People would send a good sound once more."""
+    """People would send a faultless sound again."""
     monkeypatch.setattr(videos, "available", lambda: False)
     for made in (as_wav, as_voice, as_music):
         with pytest.raises(SoundError) as raised:

@@ -1,4 +1,4 @@
-"""Videos and sounds are cleaned, looked at and made to fit."""
+"""Videos and sounds are cleaned, examined and reduced to the allowed size."""
 
 import io
 from typing import Any
@@ -53,7 +53,7 @@ def test_the_workflow_leaves_a_video_and_all_that_is_seen_and_heard_stays(
 
 
 def test_a_comment_leaves_the_headers_of_vorbis() -> None:
-    """A sound within a video would keep its words."""
+    """A sound within a video would keep its comment."""
     first, comment, last = b"\x01vorbis" + bytes(23), b"\x03vorbis" + b"x" * 600, b"\x05vorbis"
     headers = b"\x02" + bytes([30]) + b"\xff\xff" + bytes([607 - 510]) + first + comment + last
     cleaned = without_comment(headers)
@@ -62,7 +62,7 @@ def test_a_comment_leaves_the_headers_of_vorbis() -> None:
 
 
 async def test_what_cannot_be_read_is_told() -> None:
-    """A broken video would be given out with all that is in it."""
+    """A broken video would be delivered with all its metadata."""
     whole = video("mp4")
     for data in (b"\0\0\0\x18ftypmp42" + bytes(40), whole[:200], b"fLaC" + bytes(9)):
         with pytest.raises(videos.VideoError):
@@ -73,7 +73,7 @@ async def test_what_cannot_be_read_is_told() -> None:
     st.lists(st.tuples(st.integers(0, len(SHORT) - 1), st.integers(0, 255)), min_size=1, max_size=6)
 )
 def test_a_damaged_video_is_cleaned_or_refused(damage: list[tuple[int, int]]) -> None:
-    """A damaged video would become a file of another kind, or end the process."""
+    """A damaged video would become a file of another kind, or crash the process."""
     data = bytearray(SHORT)
     for at, value in damage:
         data[at] = value
@@ -88,7 +88,7 @@ def test_a_damaged_video_is_cleaned_or_refused(damage: list[tuple[int, int]]) ->
 
 
 async def test_a_video_is_looked_at() -> None:
-    """Chats would show a square of no length."""
+    """Chats would show a square without a length."""
     found = await videos.looked_at(file(video("mp4")))
     assert (found.looks.width, found.looks.height) == (64, 48)
     assert found.looks.seconds == pytest.approx(0.75, abs=0.1)
@@ -121,7 +121,7 @@ async def test_a_sound_too_large_is_made_to_fit() -> None:
 
 
 async def test_an_animation_becomes_a_video(subtests: pytest.Subtests) -> None:
-    """Chats that know no such images would show the first one only."""
+    """Chats that cannot show animations would show only the first image."""
     for kind in MOVES:
         with subtests.test(kind=kind):
             before = PLANTED[kind](**MOVING)
@@ -145,7 +145,7 @@ async def test_an_animation_keeps_its_length(subtests: pytest.Subtests) -> None:
 
 
 async def test_a_video_of_an_odd_size_is_made_to_fit(subtests: pytest.Subtests) -> None:
-    """H.264 takes even sizes only: such a video would never arrive."""
+    """H.264 accepts only even sizes: such a video would never arrive."""
     for kind in ("webm", "GIF", "WEBP"):
         with subtests.test(kind=kind):
             size = (63, 47)
@@ -162,7 +162,7 @@ async def test_a_video_of_an_odd_size_is_made_to_fit(subtests: pytest.Subtests) 
 
 
 def test_a_video_of_noise_is_encoded_quickly(subtests: pytest.Subtests) -> None:
-    """It would take the processor twice as long, and look no better."""
+    """Encoding would take twice the processor time and look no better."""
     cases: list[tuple[int, int, bool]] = [
         (10_000_000, 38_000_000, True),
         (10_000_000, 11_000_000, False),
@@ -184,7 +184,7 @@ def test_a_video_of_noise_is_encoded_quickly(subtests: pytest.Subtests) -> None:
 
 
 def test_an_encoder_gets_its_threads_before_the_first_image() -> None:
-    """Set later they are ignored, and one video takes every processor of the machine."""
+    """Once encoding has begun the setting is ignored, and one video takes all processors."""
     plan = video_plan(limit=10**6, seconds=1, size=(64, 48), fps=16, has_sound=False, share=1.0)
     assert plan is not None
     with av.open(io.BytesIO(), "w", format="mp4") as target:
@@ -193,7 +193,7 @@ def test_an_encoder_gets_its_threads_before_the_first_image() -> None:
 
 
 async def test_a_recording_that_does_not_say_how_long_it_is_is_counted() -> None:
-    """Browsers record so; a chat would show a video of no length."""
+    """Browsers record videos like this; a chat would show a video without a length."""
     unsaid = video("webm", silent=True).replace(b"\x44\x89", b"\xec\x88")  # its length, now a void
     with av.open(io.BytesIO(unsaid), "r") as opened:
         assert not opened.duration
@@ -223,7 +223,7 @@ def rising(kind: str, frames: int, size: tuple[int, int] = (64, 48)) -> bytes:
 
 
 async def test_images_of_a_video_are_spread_over_it(subtests: pytest.Subtests) -> None:
-    """A model that sees would be shown the beginning only."""
+    """A model that sees images would be shown only the beginning."""
     for kind in ("mp4", "webm", "matroska", "GIF", "WEBP", "PNG"):
         with subtests.test(kind=kind):
             found = await videos.frames(file(rising(kind, 60, (800, 40)), "wan.mp4"), 4)
@@ -276,7 +276,7 @@ async def test_what_cannot_fit_is_told_not_tried_for_ever() -> None:
 def test_a_plan_keeps_to_the_bytes(
     *, limit: int, seconds: float, width: int, height: int, fps: float, has_sound: bool
 ) -> None:
-    """A video would be encoded again and again, or distorted."""
+    """A video would be encoded repeatedly, or distorted."""
     plan = video_plan(
         limit=limit,
         seconds=seconds,
@@ -298,14 +298,14 @@ def test_a_plan_keeps_to_the_bytes(
 
 
 def test_a_sound_gets_the_best_rate_that_fits() -> None:
-    """A song would be worse than it must be, or not fit."""
+    """A song would sound worse than it must, or not fit."""
     assert sound_rate(limit=10_000_000, seconds=240, share=1.0) == 256_000
     assert sound_rate(limit=1_000_000, seconds=240, share=1.0) == 24_000
     assert sound_rate(limit=100_000, seconds=240, share=1.0) is None
 
 
 async def test_without_the_libraries_videos_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An installation without them would give out videos as they came."""
+    """An installation without the libraries would deliver videos unchanged."""
     monkeypatch.setattr(videos, "available", lambda: False)
     with pytest.raises(videos.NoVideos):
         await videos.cleaned(b"\0\0\0\x18ftypmp42")

@@ -1,4 +1,4 @@
-"""How the tests of text servers connect, ask and look at answers."""
+"""How the tests of text servers connect, ask and check answers."""
 
 import io
 from collections.abc import AsyncIterator

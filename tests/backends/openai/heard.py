@@ -1,4 +1,4 @@
-"""What a program makes of an answer in each of the API's forms."""
+"""What a program receives of an answer in each of the API's forms."""
 
 import json
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class Heard:
 
 
 def in_every_form(chunks: Sequence[str], output: Output) -> dict[str, Heard]:
-    """Return what a program hears: whole or streamed, as a chat completion or as a response."""
+    """Return what a program receives: whole or streamed, as a chat completion or as a response."""
     run = Run(stand_in(1, "m", 0.0))
     run.chunks += chunks
     whole = HEADING.whole(output)["choices"][0]
@@ -50,7 +50,7 @@ def in_every_form(chunks: Sequence[str], output: Output) -> dict[str, Heard]:
 
 
 def all_of(stream: ChatStream | ResponseStream, run: Run, output: Output) -> bytes:
-    """Return everything that is sent, which is a part of the chunks at a time."""
+    """Return everything that is sent, a part of the chunks at a time."""
     return b"".join((*iter(lambda: stream.news(run), b""), stream.closing(output)))
 
 
@@ -70,7 +70,7 @@ def of_message(message: dict[str, Any], reason: str) -> Heard:
 
 
 def of_chunks(sent: bytes) -> Heard:
-    """Join chunks as clients do: texts are added, calls go by their index."""
+    """Join chunks as clients do: texts are appended, calls are identified by their index."""
     message: dict[str, Any] = {"tool_calls": []}
     reasons = []
     for line in sent.decode().split("\n\n"):

@@ -1,4 +1,4 @@
-"""What LM Studio alone does, in both generations, against fakes over real sockets."""
+"""What only LM Studio does, in both generations, with fakes over real sockets."""
 
 import asyncio
 
@@ -32,7 +32,7 @@ async def test_a_copy_another_program_loaded_is_used_and_not_doubled() -> None:
 
 
 async def test_our_copy_goes_when_another_program_loaded_one_meanwhile() -> None:
-    """Two programs that load at the same time would leave two copies."""
+    """Two programs that load a model at the same time would leave two copies."""
     async with serving("lmstudio") as server, connected(server) as backend:
         server.load_faults.append(LoadFault.DUPLICATE)
         await backend.load(model())
@@ -40,7 +40,7 @@ async def test_our_copy_goes_when_another_program_loaded_one_meanwhile() -> None
 
 
 async def test_every_copy_is_unloaded_by_its_own_name() -> None:
-    """`alpha:2` would stay and hold memory that counts as free."""
+    """`alpha:2` would stay and occupy memory that counts as free."""
     copies = ["alpha", "alpha:2", "mine"]
     async with serving("lmstudio", [Model("alpha", copies=copies)]) as server:
         async with connected(server) as backend:
@@ -54,7 +54,7 @@ async def test_every_copy_is_unloaded_by_its_own_name() -> None:
 
 
 async def test_the_slots_of_a_copy_are_read_from_the_server() -> None:
-    """More would be sent at once than it answers, and the rest would time out inside."""
+    """More would be sent at once than it can answer, and the rest would time out in its queue."""
     async with serving("lmstudio") as server, connected(server) as backend:
         assert {spec.parallel for spec in await backend.discover()} == {4}
     async with serving("lmstudio-0.3") as server, connected(server) as backend:
@@ -62,7 +62,7 @@ async def test_the_slots_of_a_copy_are_read_from_the_server() -> None:
 
 
 async def test_hundreds_of_models_are_offered_with_one_call() -> None:
-    """`discover: true` would be slow, or load something, on a large library."""
+    """With a large library, `discover: true` would be slow or load something."""
     models = [Model(f"lab/model-{number}") for number in range(500)]
     async with serving("lmstudio", models) as server, connected(server) as backend:
         await backend.probe()
@@ -75,7 +75,7 @@ async def test_hundreds_of_models_are_offered_with_one_call() -> None:
 
 
 async def test_the_old_generation_loads_by_the_smallest_request() -> None:
-    """0.3 could not be loaded ahead, and its first request would be a person's."""
+    """LM Studio 0.3 could not load ahead: a person's first request would wait for the load."""
     async with serving("lmstudio-0.3") as server, connected(server) as backend:
         await backend.load(model())
         assert [body["max_tokens"] for body in server.posted("/v1/chat/completions")] == [1]
@@ -87,7 +87,7 @@ async def test_the_old_generation_loads_by_the_smallest_request() -> None:
 async def test_the_old_generation_is_told_when_to_drop_what_it_loads(
     options: dict[str, JsonValue],
 ) -> None:
-    """Other models of its GPU would wait for the hour it has by itself."""
+    """Other models on its GPU would wait for an hour, LM Studio's own time limit."""
     expiry = {"ttl": 300} if options else {}
     offered = [Model("alpha"), Model("beta", chats=False, embeds=True)]
     async with serving("lmstudio-0.3", offered) as server, connected(server, **options) as backend:
@@ -100,7 +100,7 @@ async def test_the_old_generation_is_told_when_to_drop_what_it_loads(
 
 
 def test_a_model_is_not_dropped_after_no_time_at_all() -> None:
-    """Each request would load it again."""
+    """Each request would load the model again."""
     with pytest.raises(BadModel, match="idle_unload_s"):
         connect(
             BackendSpec(name="b", kind="lmstudio", url="http://x", options={"idle_unload_s": 0})
@@ -124,7 +124,7 @@ async def test_the_old_generation_says_what_it_costs() -> None:
 async def test_the_memory_guardrail_asks_for_an_eviction_and_a_crashed_load_for_none(
     kind: str, fault: LoadFault, error: type[BackendError]
 ) -> None:
-    """A load would be repeated at once, or a broken file would cost others their models."""
+    """A load would be repeated at once, or a broken file would get other models unloaded."""
     async with serving(kind) as server, connected(server) as backend:
         server.load_faults.append(fault)
         with pytest.raises(error):
@@ -133,7 +133,7 @@ async def test_the_memory_guardrail_asks_for_an_eviction_and_a_crashed_load_for_
 
 
 async def test_a_server_that_loads_nothing_on_request_says_so() -> None:
-    """People would look for another program that takes the memory."""
+    """People would look for another program that occupies the memory."""
     offered = [Model("alpha"), Model("beta", chats=False, embeds=True)]
     async with serving("lmstudio-0.3", offered) as server, connected(server) as backend:
         assert len((await backend.probe()).notes) == 1
@@ -148,7 +148,7 @@ async def test_a_server_that_loads_nothing_on_request_says_so() -> None:
 
 
 async def test_a_server_that_reports_no_memory_says_that_it_loads_nothing() -> None:
-    """With `kind: openai`, another program would be blamed, too."""
+    """With `kind: openai`, another program would also be blamed."""
     async with serving("lmstudio-0.3") as server:
         server.kind, server.jit = "generic", False
         async with connected(server) as backend:
@@ -185,7 +185,7 @@ async def test_a_load_that_hangs_holds_up_only_its_own_model() -> None:
 
 
 async def test_a_refused_token_is_told_even_with_status_200() -> None:
-    """A server with a token would look like no LM Studio at all."""
+    """A server with a token would not be recognised as LM Studio."""
     async with serving("lmstudio", token="right") as server, connected(server) as backend:
         for call in (backend.probe(), backend.load(model()), backend.loaded([model()])):
             with pytest.raises(Unavailable, match="token"):

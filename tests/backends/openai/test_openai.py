@@ -1,4 +1,4 @@
-"""The text backend against fakes of the servers it knows, over real sockets."""
+"""The text backend with fakes of the servers it knows, over real sockets."""
 
 import asyncio
 import base64
@@ -64,7 +64,7 @@ async def test_a_model_is_found_loaded_and_asked_on_every_flavour(kind: str) -> 
 
 @pytest.mark.parametrize("kind", [*TOLD, "lmstudio-0.3"])
 async def test_concurrent_loads_make_one_copy(kind: str) -> None:
-    """Two first requests would take the memory twice."""
+    """Two simultaneous first requests would take the memory twice."""
     async with serving(kind) as server, connected(server) as backend:
         async with asyncio.TaskGroup() as tasks:
             for _ in range(8):
@@ -75,7 +75,7 @@ async def test_concurrent_loads_make_one_copy(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", [*TOLD, "lmstudio-0.3"])
 async def test_a_job_for_a_model_somebody_unloaded_loads_nothing_by_itself(kind: str) -> None:
-    """A server would load behind the queue's back, over the memory budget."""
+    """A server would load a model without the queue's knowledge, over the memory budget."""
     async with serving(kind) as server, connected(server) as backend:
         await backend.load(model())
         server.models["alpha"].copies = []
@@ -86,7 +86,7 @@ async def test_a_job_for_a_model_somebody_unloaded_loads_nothing_by_itself(kind:
 
 @pytest.mark.parametrize("kind", ["lmstudio", "ollama"])
 async def test_what_other_programs_had_loaded_is_told_with_its_size(kind: str) -> None:
-    """The next load would be sent into memory that someone's chat program holds."""
+    """The next load would be sent into memory that a person's chat program occupies."""
     async with serving(kind) as server, connected(server) as backend:
         server.models["beta"].copies = ["beta"]
         await backend.load(model())
@@ -107,7 +107,7 @@ async def test_a_second_copy_is_counted_beside_the_one_of_the_catalog() -> None:
 
 
 async def test_ollama_counts_what_is_on_the_gpu_and_what_it_lists_no_more() -> None:
-    """A model that was deleted holds its memory until it expires."""
+    """A deleted model occupies its memory until it expires."""
     async with serving("ollama") as server, connected(server) as backend:
         beta = server.models["beta"]
         beta.copies, beta.deleted, beta.on_gpu = ["beta"], True, 0.5
@@ -119,7 +119,7 @@ async def test_ollama_counts_what_is_on_the_gpu_and_what_it_lists_no_more() -> N
 
 @pytest.mark.parametrize("kind", [*TOLD, "lmstudio-0.3"])
 async def test_a_load_that_finds_no_memory_says_so(kind: str) -> None:
-    """Nothing would be evicted for it and it would fail forever."""
+    """Nothing would be unloaded for it, and it would fail forever."""
     async with serving(kind) as server, connected(server) as backend:
         server.load_faults.append(LoadFault.OOM)
         # The router says only that its process ended.
@@ -186,20 +186,20 @@ async def test_every_model_that_writes_is_offered_under_a_name_people_can_type(k
 
 @pytest.mark.parametrize("kind", [*TOLD, "lmstudio-0.3", "generic", "vllm"])
 async def test_a_configured_model_is_not_offered_again_under_its_servers_name(kind: str) -> None:
-    """It would have two lines, count in memory twice, and be unloaded while it answers."""
+    """It would have two entries, count in memory twice, and be unloaded while it answers."""
     async with serving(kind) as server, connected(server) as backend:
         offered = {spec.name for spec in await backend.discover([model("helper", model="alpha")])}
         assert offered == ({"beta"} if len(server.models) > 1 else set())
 
 
 async def test_a_flavour_can_be_named_where_it_cannot_be_found_out() -> None:
-    """A server behind a proxy that hides its own calls could not be used fully."""
+    """A server whose proxy hides its own calls could not be used fully."""
     async with serving("llamacpp") as server, connected(server, flavour="generic") as backend:
         assert await backend.loaded([model()]) is None
 
 
 async def test_a_server_that_becomes_another_one_is_noticed() -> None:
-    """An updated server would be spoken to as the old one until a restart."""
+    """After an update, the server would be treated as the old one until a restart."""
     async with serving("lmstudio-0.3") as old, connected(old) as backend:
         assert "0.3" in (await backend.probe()).description
         port = old.port
@@ -225,7 +225,7 @@ async def test_something_else_at_the_address_is_told_from_a_text_server() -> Non
 
 
 async def test_progress_holds_the_whole_answer_so_far() -> None:
-    """An edit would show the newest piece only."""
+    """Each edit would show only the newest piece."""
     async with serving() as server, connected(server) as backend:
         await backend.load(model())
         server.hold.clear()
@@ -240,7 +240,7 @@ async def test_progress_holds_the_whole_answer_so_far() -> None:
 
 
 async def test_a_fast_answer_is_not_reported_token_by_token() -> None:
-    """A server of a thousand tokens a second would flood the presenter."""
+    """A server that sends a thousand tokens a second would flood the presenter."""
     async with serving() as server, connected(server) as backend:
         await backend.load(model())
         server.words = ["word"] * 3000
@@ -252,7 +252,7 @@ async def test_a_fast_answer_is_not_reported_token_by_token() -> None:
 
 @pytest.mark.parametrize("kind", ["lmstudio", "llamacpp-router", "ollama"])
 async def test_cancelling_a_load_ends_with_the_call(kind: str) -> None:
-    """A load that hangs could not be given up."""
+    """A load that hangs could not be cancelled."""
     async with serving(kind) as server, connected(server) as backend:
         server.load_faults.append(LoadFault.HANG)
         task = asyncio.create_task(backend.load(model()))
@@ -289,7 +289,7 @@ async def test_settings_of_the_model_and_of_the_request_reach_the_server() -> No
 
 @pytest.mark.parametrize("kind", ["lmstudio", "ollama", "llamacpp", "llamacpp-router", "vllm"])
 async def test_a_long_conversation_is_cut_to_the_context_the_server_tells(kind: str) -> None:
-    """A conversation could not go on once it fills the model's context."""
+    """A conversation could not continue once it fills the model's context."""
     turns = [
         {"role": role, "text": f"{number} " * 700}
         for number in range(10)
@@ -307,7 +307,7 @@ async def test_a_long_conversation_is_cut_to_the_context_the_server_tells(kind: 
 
 
 async def test_images_arrive_as_small_jpeg_data(subtests: pytest.Subtests) -> None:
-    """LM Studio would refuse them (it takes no WebP), or a photo would fill the context."""
+    """LM Studio would refuse them (it does not accept WebP), or a photo would fill the context."""
     for kind in ["PNG", "WEBP", "JPEG", "GIF"]:
         with subtests.test(kind=kind):
             async with serving("lmstudio", [Model("alpha", vision=True)]) as server:
@@ -326,7 +326,7 @@ async def test_images_arrive_as_small_jpeg_data(subtests: pytest.Subtests) -> No
 async def test_a_file_that_is_no_image_is_refused_with_a_sentence(
     subtests: pytest.Subtests,
 ) -> None:
-    """It would crash the attempt, or be retried for nothing."""
+    """It would crash the attempt, or be retried in vain."""
     for data in [b"", b"no image", b"\x89PNG\r\n\x1a\n broken", image().data[:60]]:
         with subtests.test(data=data):
             async with serving() as server, connected(server) as backend:
@@ -342,7 +342,7 @@ async def test_a_file_that_is_no_image_is_refused_with_a_sentence(
 
 
 async def test_a_drawing_is_not_asked_of_a_text_server() -> None:
-    """A prompt for an image would come back as prose."""
+    """A prompt for an image would be answered with prose."""
     async with serving() as server, connected(server) as backend:
         job = Work(key="k", request=TextToImage(prompt="x"))
         with pytest.raises(Rejected):

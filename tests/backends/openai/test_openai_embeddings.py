@@ -72,7 +72,7 @@ def path_of(server: FakeLlm) -> str:
 
 @pytest.mark.parametrize("kind", ALL)
 async def test_a_batch_comes_back_in_its_order(kind: str) -> None:
-    """A program would file each vector under another text."""
+    """A program would store each vector with the wrong text."""
     texts = [f"text {n}" for n in range(70)]
     async with serving(kind, models()) as server, connected(server) as backend:
         await backend.load(embedder())
@@ -90,7 +90,7 @@ async def test_a_batch_comes_back_in_its_order(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", PACKS)
 async def test_base64_is_kept_as_it_came(kind: str) -> None:
-    """Decoding, storing and encoding a million numbers takes longer than many servers need for them."""
+    """Decoding, storing and encoding a million numbers takes longer than many servers compute."""
     async with serving(kind, models()) as server, connected(server) as backend:
         await backend.load(embedder())
         (file,) = (await embedded(backend, "a", "b")).files
@@ -100,7 +100,7 @@ async def test_base64_is_kept_as_it_came(kind: str) -> None:
 
 @in_turn("at", range(24))
 def test_a_number_that_is_not_finite_is_found_wherever_it_is(at: int) -> None:
-    """The base64 is not decoded; only some of its letters tell of such a number."""
+    """The base64 is not decoded; only some of its letters reveal such a number."""
     for bits, finite in ((0x7F800000, 0), (0xFFC00001, 0), (0x7F7FFFFF, 1), (0xBF800000, 1)):
         values = [0x3E99999A] * 24
         values[at] = bits
@@ -128,9 +128,9 @@ def test_only_the_base64_of_whole_floats_is_passed_on() -> None:
 async def test_a_piece_that_is_too_large_is_asked_for_in_small_ones(
     fault: Fault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Some servers take 32 inputs at once and refuse more, each in its own words.
+    """Some servers accept 32 inputs at once and refuse more, each with its own message.
 
-    How many a model has answered soon is known to its next batch.
+    The number of inputs that a model answers in time is used for its next batch.
     """
     monkeypatch.setattr("backends.openai.embeddings.SOON_S", 1000.0)
     texts = [f"text {n}" for n in range(100)]
@@ -152,7 +152,7 @@ async def test_a_piece_that_is_too_large_is_asked_for_in_small_ones(
 
 
 async def test_a_slow_server_is_asked_for_little_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cancelled batch would go on, and no one would see how far it is."""
+    """A cancelled batch would run on, and its progress could not be seen."""
     monkeypatch.setattr("backends.openai.embeddings.SOON_S", 0.0)
     async with serving("vllm", models()) as server, connected(server) as backend:
         await embedded(backend, *map(str, range(70)))
@@ -162,7 +162,7 @@ async def test_a_slow_server_is_asked_for_little_at_once(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("kind", ALL)
 async def test_the_tokens_are_those_the_server_counted(kind: str) -> None:
-    """A program's bill would be guessed."""
+    """A program's bill would be based on a guess."""
     async with serving(kind, models()) as server, connected(server) as backend:
         await backend.load(embedder())
         output = await embedded(backend, "one two three", "four")
@@ -172,7 +172,7 @@ async def test_the_tokens_are_those_the_server_counted(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ALL)
 async def test_tokens_go_where_they_are_understood(kind: str) -> None:
-    """A server that reads texts only answers with an error of its own, or with nonsense."""
+    """A server that only reads texts answers with an error of its own, or with nonsense."""
     async with serving(kind, models()) as server, connected(server) as backend:
         await backend.load(embedder())
         if kind in TAKES_TOKENS:
@@ -203,7 +203,7 @@ async def test_dimensions_are_as_asked_or_refused(kind: str) -> None:
 
 
 async def test_a_text_that_is_too_long_is_refused_and_not_cut(subtests: pytest.Subtests) -> None:
-    """Ollama would embed its beginning and say nothing."""
+    """Ollama would embed only the beginning, without saying so."""
     for kind in ["ollama", "llamacpp", "vllm", "generic"]:
         with subtests.test(kind=kind):
             async with serving(kind, models()) as server, connected(server) as backend:
@@ -216,7 +216,7 @@ async def test_a_text_that_is_too_long_is_refused_and_not_cut(subtests: pytest.S
 
 @pytest.mark.parametrize("kept", [False, True])
 async def test_ollamas_own_time_out_counts_unless_an_admin_keeps_the_model(kept: bool) -> None:
-    """Loaded without expiry, a model was never dropped, whatever OLLAMA_KEEP_ALIVE said."""
+    """A model loaded without expiry was never dropped, whatever OLLAMA_KEEP_ALIVE said."""
     spec = replace(embedder(), preload=kept)
     async with serving("ollama", models()) as server, connected(server) as backend:
         await backend.load(spec)
@@ -279,7 +279,7 @@ async def test_a_model_that_only_writes_is_no_fault_of_the_server(kind: str) -> 
 
 
 async def test_an_error_at_the_top_level_is_read() -> None:
-    """Old versions of vLLM answered so."""
+    """Old versions of vLLM put their errors there."""
     async with serving("vllm", models()) as server, connected(server) as backend:
         server.faults.append(Fault.ERROR_ABOVE)
         with pytest.raises(Rejected):
@@ -305,7 +305,7 @@ async def test_a_server_that_says_what_embeds_is_believed(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", [*TOLD, "lmstudio-0.3"])
 async def test_an_embedding_model_is_loaded_and_unloaded(kind: str) -> None:
-    """It takes memory like any other."""
+    """It takes memory like any other model."""
     async with serving(kind, models()) as server, connected(server) as backend:
         spec = embedder()
         await backend.load(spec)
@@ -319,7 +319,7 @@ async def test_an_embedding_model_is_loaded_and_unloaded(kind: str) -> None:
 
 
 async def test_images_go_to_llamacpp_among_the_texts() -> None:
-    """An image has its own form on each server."""
+    """Each server expects images in its own form."""
     loaded = [Model("alpha", chats=False, embeds=True, vision=True)]
     async with serving("llamacpp", loaded) as server, connected(server) as backend:
         await backend.verify(embedder(EMBEDS, IMAGES))
@@ -331,7 +331,7 @@ async def test_images_go_to_llamacpp_among_the_texts() -> None:
 
 
 async def test_images_go_to_vllm_one_a_call() -> None:
-    """It takes an image as a conversation of one message."""
+    """vLLM expects an image as a conversation of one message."""
     async with serving("vllm", models()) as server, connected(server) as backend:
         files = (image(), image())
         inputs = ("a", ImageInput(image=1), "b", ImageInput(image=0))
@@ -345,7 +345,7 @@ async def test_images_go_to_vllm_one_a_call() -> None:
 
 @pytest.mark.parametrize("kind", ["ollama", "lmstudio", "generic"])
 async def test_a_server_without_images_refuses_them(kind: str) -> None:
-    """It would embed the letters of a data URL."""
+    """Such a server would embed the letters of a data URL."""
     async with serving(kind, models()) as server, connected(server) as backend:
         await backend.load(embedder())
         with pytest.raises(BadModel, match="cannot embed images"):

@@ -1,4 +1,4 @@
-"""What servers say when something goes wrong, and what it means."""
+"""Servers' error messages, and what they mean."""
 
 import json
 from collections.abc import Callable
@@ -34,7 +34,7 @@ RECORDED = Path(__file__).parents[1] / "recorded"
 
 
 def test_recorded_refusals_are_understood(subtests: pytest.Subtests) -> None:
-    """A real server's refusal would be retried, or told wrongly."""
+    """A real server's refusal would be retried, or reported wrongly."""
     cases: list[tuple[str, str, type[BackendError], Problem | None]] = [
         ("llama-server", "over_context", Rejected, TOO_LONG),
         ("llama-server", "over_context_stream", Rejected, TOO_LONG),
@@ -96,7 +96,7 @@ ANSWERS: tuple[tuple[int, JsonValue, type[BackendError]], ...] = (
 
 
 def test_what_servers_say_becomes_the_right_reaction(subtests: pytest.Subtests) -> None:
-    """The queue would evict, retry or give up at the wrong time."""
+    """The queue would unload, retry or give up at the wrong time."""
     for status, body, kind in ANSWERS:
         with subtests.test(str(body)):
             for form in (body, json.dumps(body)):
@@ -164,7 +164,7 @@ GUILTLESS = {Rejected, UnknownFailure}  # they take nothing from anybody else
 def test_what_a_caller_says_names_no_fault_of_a_server(
     classify: Callable[..., BackendError], subtests: pytest.Subtests
 ) -> None:
-    """One request with the right words would empty a host, or take a model from everybody."""
+    """One request with the right words would unload every model of a host, or disable a model."""
     whole = {
         NotLoaded,
         BadModel,
@@ -212,7 +212,7 @@ NOT_OF_MEMORY = (
 
 
 def test_a_failed_load_tells_of_memory_in_its_own_sentence(subtests: pytest.Subtests) -> None:
-    """A full GPU would not be emptied, or one would be for a file that is broken."""
+    """A full GPU would not be emptied, or a GPU would be emptied because of a broken file."""
     refused = HttpRefused("", status=400, body="")
     away = HttpFailed("", status=503, body="")
     cases: tuple[tuple[BackendError, Exception, type[BackendError]], ...] = (
@@ -236,7 +236,7 @@ def test_a_failed_load_tells_of_memory_in_its_own_sentence(subtests: pytest.Subt
 
 
 def test_a_request_that_crashes_an_engine_is_charged() -> None:
-    """One poisonous question could crash an engine forever, free of charge."""
+    """A poisonous question could crash an engine repeatedly, free of charge."""
     error = classify(
         200, {"error": "The model has crashed. The model was unloaded. (Exit code: 6)"}
     )
@@ -246,7 +246,7 @@ def test_a_request_that_crashes_an_engine_is_charged() -> None:
 @examples(100, quick=25)
 @given(st.integers(100, 599), st.recursive(st.none() | st.text() | st.integers(), st.lists))
 def test_any_answer_is_understood_somehow(status: int, body: object) -> None:
-    """A strange error would become a crash of the bot."""
+    """An unexpected error would crash the bot."""
     assert isinstance(classify(status, body), BackendError)  # type: ignore[arg-type]
 
 
@@ -258,7 +258,7 @@ def test_what_reaches_the_log_is_short_and_harmless() -> None:
 
 
 def test_an_error_object_is_read_with_its_type_and_code() -> None:
-    """Errors whose message says nothing would not be distinguished."""
+    """Errors whose message says nothing could not be distinguished."""
     assert words_of({"error": {"message": "m", "type": "t", "code": 5}}) == "m t 5"
     assert words_of('{"error": "plain"}') == "plain"
     assert words_of("[not json") == "[not json"

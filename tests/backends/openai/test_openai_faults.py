@@ -1,4 +1,4 @@
-"""What becomes of a question when a text server misbehaves, over real sockets."""
+"""What happens to a question when a text server misbehaves, over real sockets."""
 
 import asyncio
 
@@ -49,7 +49,7 @@ FAULTS: dict[Fault, type[BackendError]] = {
 
 
 async def test_each_fault_of_a_server_becomes_the_right_error(subtests: pytest.Subtests) -> None:
-    """A job would be retried for nothing, failed too early, or delivered half."""
+    """A job would be retried in vain, failed too early, or delivered in half."""
     async with serving() as server, connected(server) as backend:
         for fault, error in FAULTS.items():
             with subtests.test(fault=fault):
@@ -74,7 +74,7 @@ async def test_an_answer_that_was_not_streamed_is_still_an_answer() -> None:
 
 @pytest.mark.parametrize("kind", ["lmstudio", "llamacpp", "llama-cpp-python", "generic"])
 async def test_a_question_longer_than_the_context_is_told_to_the_person(kind: str) -> None:
-    """It would be retried for nothing and end in a riddle."""
+    """It would be retried in vain and end with an unclear error."""
     async with serving(kind) as server, connected(server) as backend:
         await backend.load(model())
         with pytest.raises(Rejected) as caught:
@@ -110,7 +110,7 @@ async def test_a_question_that_a_server_would_cut_is_refused(
 
 
 async def test_a_configured_context_is_that_of_a_server_that_tells_none() -> None:
-    """Servers that cut without an error and report no context could not be used for documents."""
+    """Documents could not be used with servers that cut silently and report no context."""
     async with serving("generic") as server, connected(server) as backend:
         with pytest.raises(Rejected) as caught:
             await answer(backend, model(context_length=1000), work("word " * 2000))
@@ -124,7 +124,7 @@ LISTS = frozenset({"/v1/models", "/props", "/version", "/api/tags", "/api/ps", "
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "lmstudio-0.3"])
 async def test_a_wrong_key_is_found_behind_a_public_list(kind: str) -> None:
-    """The server would be taken for another kind, and every question would fail."""
+    """The server would be regarded as another kind, and every question would fail."""
     for public in ({"/v1/models"}, LISTS):
         async with serving(kind, token="right") as server:
             server.public = frozenset(public)
@@ -146,7 +146,7 @@ async def tried(backend: OpenAI) -> None:
 
 @pytest.mark.parametrize("kind", ["lmstudio", "llamacpp"])
 async def test_an_image_for_a_model_that_sees_nothing_is_told_to_the_person(kind: str) -> None:
-    """Llama.cpp's status 500 would look like a dead server."""
+    """Llama.cpp's status 500 would look like a server that is down."""
     async with serving(kind) as server, connected(server) as backend:
         await backend.load(model())
         with pytest.raises(Rejected) as caught:
@@ -170,7 +170,7 @@ async def test_a_silent_connection_is_given_up_after_the_models_timeout() -> Non
 
 
 async def test_a_server_that_drips_without_answering_can_be_cancelled() -> None:
-    """A server that sends comments forever could not be given up."""
+    """A server that sends comments forever could not be abandoned."""
     async with serving() as server, connected(server) as backend:
         await backend.load(model())
         server.faults.append(Fault.DRIP)
@@ -198,7 +198,7 @@ async def test_a_server_that_is_away_is_unavailable_for_everything() -> None:
 
 @pytest.mark.parametrize("kind", ["llamacpp", "vllm"])
 async def test_a_server_that_is_still_starting_blames_nobody(kind: str) -> None:
-    """A llama.cpp that reads its model would look like a fault of the configuration."""
+    """A llama.cpp that is still loading would look like a fault of the configuration."""
     async with serving(kind) as server, connected(server) as backend:
         server.starting = True
         for _ in range(2):
@@ -218,7 +218,7 @@ async def test_a_server_that_is_still_starting_blames_nobody(kind: str) -> None:
 
 
 async def test_a_restarted_server_has_forgotten_its_models() -> None:
-    """The queue would go on as if they were in memory."""
+    """The queue would go on as if they were still in memory."""
     async with serving() as server, connected(server) as backend:
         await backend.load(model())
         await server.restart()
@@ -233,7 +233,7 @@ async def test_a_restarted_server_has_forgotten_its_models() -> None:
 async def test_the_token_is_sent_and_its_refusal_explained_without_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A wrong token would be a riddle, or end up in the log."""
+    """A wrong token would be hard to find, or end up in the log."""
     async with serving("lmstudio", token="sk-lm-right:secret") as server:
         async with connected(server, token="sk-lm-right:secret") as backend:
             await backend.load(model())

@@ -1,4 +1,4 @@
-"""A server that floods one answer takes no time from the others."""
+"""A server that floods one answer does not delay the others."""
 
 import asyncio
 import json
@@ -41,7 +41,7 @@ async def queues_of(line: str) -> AsyncIterator[Sequence[str]]:
 async def test_others_have_their_turn_during_a_flood(
     line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Other people's answers would stand still until the flood is over."""
+    """Other people's answers would be blocked until the flood is over."""
     monkeypatch.setattr(completion, "TURN_S", 0.0)  # each line is a turn
     turns = 0
 
@@ -63,7 +63,7 @@ async def test_others_have_their_turn_during_a_flood(
 
 
 def test_an_answer_has_at_most_half_of_the_time() -> None:
-    """A flood would keep a core busy, and everybody on it."""
+    """A flood would keep a processor core busy, and with it everybody's answers."""
 
     async def scenario() -> None:
         loop = asyncio.get_running_loop()
@@ -95,7 +95,7 @@ def test_an_answer_has_at_most_half_of_the_time() -> None:
 
 
 def _events(**delta: Any) -> Iterator[str]:
-    """Return events without end that are alike but for a number, `#` in their texts."""
+    """Return endless events that differ only in a number, which replaces `#` in their texts."""
     event = json.dumps({"choices": [{"delta": delta}]})
     return (f"data: {event.replace('#', f'{number:09}')}" for number in count())
 
@@ -147,7 +147,7 @@ PARTS = {"texts", "letters", "refusals", "refused letters", "thoughts", "thought
 def test_what_never_ends_is_not_kept(
     kind: type[AnswerReader], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The memory would be full after a while; each part that is kept ends as a text does."""
+    """The memory would fill up; each part that is kept ends as a text does."""
     monkeypatch.setattr(answer_reader, "ANSWER_LIMIT", ANSWER_MOST)
     monkeypatch.setattr(answer_reader, "KEPT_LIMIT", KEPT_MOST)
     monkeypatch.setattr(answer_reader, "LIKELY_LIMIT", KEPT_MOST)

@@ -1,4 +1,4 @@
-"""What servers send in their own way arrives in OpenAI's form: whole, streamed and as a response."""
+"""Servers' own formats become OpenAI's form: whole, streamed and as a response."""
 
 import json
 import threading
@@ -46,7 +46,7 @@ X = '{"x": 1}'
 
 
 def feed(reader: AnswerReader, lines: Sequence[str]) -> None:
-    """Feed events: an empty line follows each that does not go on."""
+    """Feed events, adding the empty line that ends each unless it continues."""
     for at, line in enumerate(lines):
         reader.feed(line)
         after = lines[at + 1] if at + 1 < len(lines) else ""
@@ -91,7 +91,7 @@ ODD_NUMBERS = ("-Infinity", "NaN", "1e999", "-1e999", '"-inf"', "null")
 @pytest.mark.parametrize("number", ODD_NUMBERS)
 @pytest.mark.parametrize("completion", [False, True])
 def test_numbers_that_json_does_not_have_reach_no_program(number: str, *, completion: bool) -> None:
-    """Any reader but Python's refuses the whole answer."""
+    """Every reader but Python's would refuse the whole answer."""
     token = '{"token": "A", "logprob": #, "top_logprobs": [{"token": "A", "logprob": #}]}'
     likely, said = f'{{"content": [{token}]}}', '"delta": {"content": "A"}'
     if completion:
@@ -120,7 +120,7 @@ def test_no_depth_of_an_answer_is_a_bug() -> None:
 
 
 def test_many_log_probabilities_are_written_in_the_time_their_number_allows() -> None:
-    """The bot would stand still for minutes."""
+    """The bot would be blocked for minutes."""
     told = {"content": [{"token": "x", "logprob": -1.0}] * 100_000}
     began = time.process_time()
     made = legacy(told)
@@ -130,7 +130,7 @@ def test_many_log_probabilities_are_written_in_the_time_their_number_allows() ->
 
 
 def test_parts_that_cannot_be_read_are_named() -> None:
-    """An empty answer would be a success, and nobody would learn why it is empty."""
+    """An empty answer would count as a success, and nobody would learn why it is empty."""
     reader = PassedOnReader()
     feed(reader, [piece("stop", content=[{"type": "audio", "data": ""}])])
     assert reader.form.unknown == {"audio"}
@@ -168,7 +168,7 @@ def test_everything_a_server_says_has_a_limit(
 
 
 def test_calls_without_end_and_probabilities_without_end_have_a_limit() -> None:
-    """As above, for many small pieces."""
+    """Many small calls or probabilities would fill the memory."""
     reader = PassedOnReader()
     for number in range(CALLS_MOST + 5):
         reader.feed(piece(tool_calls=[call("f", X, index=number)]))
@@ -209,7 +209,7 @@ class Sent:
 async def asked(
     lines: Sequence[str], flavour: Flavour, *, passed_on: bool
 ) -> tuple[Output, list[str]]:
-    """Return what is made of an answer, and the chunks that were reported."""
+    """Return what becomes of an answer, and the chunks that were reported."""
     question = CompletionCall(
         body={},
         path="/v1/chat/completions",
@@ -230,7 +230,7 @@ async def asked(
 async def test_what_was_passed_over_is_logged_once(
     caplog: pytest.LogCaptureFixture, *, passed_on: bool
 ) -> None:
-    """An operator would not learn that a server sends what nobody can read."""
+    """An operator would not learn that a server sends unreadable parts."""
     lines = [CAT[0], "data: {oops", CAT[1], "data: {again", *CAT[2:]]
     output, chunks = await asked(lines, Flavour(), passed_on=passed_on)
     assert output.text == "A cat."
@@ -242,7 +242,7 @@ async def test_what_was_passed_over_is_logged_once(
 
 
 async def test_a_large_answer_is_written_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The log probabilities of one answer would hold up everyone else's for a second."""
+    """The log probabilities of one answer would block everyone else's for a second."""
     main, write = threading.main_thread(), PassedOnReader.answer
     beside: list[bool] = []
 

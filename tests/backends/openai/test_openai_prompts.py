@@ -1,4 +1,4 @@
-"""Completions of prompts: where each kind of server gets them, and in which form."""
+"""Completions of prompts: where each kind of server expects them, and in which form."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ WITHOUT_ECHO = {"llamacpp", "llamacpp-router", "ollama", "lmstudio", "lmstudio-0
 
 
 def problem_of(name: str, body: dict[str, Any]) -> ProblemKind | None:
-    """Return why a kind of server is not asked, None if it is."""
+    """Return why a kind of server is not asked, or None if it is."""
     try:
         prompt_body(ALL[name](), body)
     except Rejected as error:
@@ -42,7 +42,7 @@ def test_each_server_gets_what_it_takes(subtests: pytest.Subtests) -> None:
 
 
 def test_each_server_is_asked_where_it_answers(subtests: pytest.Subtests) -> None:
-    """llama.cpp's router would load a model behind the planner's back."""
+    """llama.cpp's router would load a model without the planner's knowledge."""
     for name, kind in ALL.items():
         with subtests.test(name=name):
             flavour = kind()

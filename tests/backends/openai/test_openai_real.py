@@ -1,8 +1,8 @@
 """Real llama.cpp and vLLM processes, started, killed and started again by the test.
 
-`USHER_LLAMA_SERVER` names a `llama-server`, `USHER_LLAMA_MODEL` a GGUF file, `USHER_VLLM` a `vllm`,
-`USHER_VLLM_MODEL` a model's folder (slow ones: the kill must come in the middle of an answer).
-Skipped where they are not set.
+`USHER_LLAMA_SERVER` names a `llama-server`, `USHER_LLAMA_MODEL` a GGUF file, `USHER_VLLM` a `vllm`
+and `USHER_VLLM_MODEL` a model's folder (use slow models: the server must be killed in the middle of
+an answer). The tests are skipped where these are not set.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ async def connected(port: int) -> AsyncIterator[OpenAI]:
 
 
 async def answers(backend: OpenAI, name: str) -> str:
-    """Load and ask as the queue does: again and again until the server is up."""
+    """Load and ask repeatedly, as the queue does, until the server is up."""
     async with asyncio.timeout(300):
         while True:
             try:
@@ -76,7 +76,7 @@ async def answers(backend: OpenAI, name: str) -> str:
 async def test_a_server_killed_in_the_middle_of_an_answer_is_used_again(
     name: str, command: tuple[str, ...]
 ) -> None:
-    """A crash of a text server would hang its job, or lose the server until a restart."""
+    """A crash of a text server would hang its job, or disable the server until a restart."""
     port = free_port()
     async with connected(port) as backend:
         async with running(port, *command) as process:
@@ -95,7 +95,7 @@ async def test_a_server_killed_in_the_middle_of_an_answer_is_used_again(
 
 @needs_llama
 async def test_a_router_whose_model_dies_goes_on() -> None:
-    """One crashed model process would take the whole server out."""
+    """One crashed model process would disable the whole server."""
     port, name = free_port(), Path(GGUF).stem
     async with (
         running(port, SERVER, "--parallel", "2", "--models-dir", str(Path(GGUF).parent)) as process,
@@ -118,6 +118,6 @@ async def test_a_router_whose_model_dies_goes_on() -> None:
 
 
 def children(pid: int) -> list[int]:
-    """Return the processes a process started; Linux lists them by the thread that did."""
+    """Return the processes a process started; Linux lists them by the thread that started them."""
     threads = Path(f"/proc/{pid}/task").iterdir()
     return [int(child) for thread in threads for child in (thread / "children").read_text().split()]

@@ -1,4 +1,4 @@
-"""The fake of llama.cpp beside recordings of the real one: a fake that differs proves nothing."""
+"""The fake of llama.cpp compared with recordings of the real one."""
 
 import json
 from pathlib import Path
@@ -53,7 +53,7 @@ def events(stream: str) -> list[Any]:
 
 
 def contained(part: object, whole: object) -> bool:
-    """Whether a shape has no key that another has not."""
+    """Return whether a shape has only keys that another has, too."""
     match part, whole:
         case dict(), dict():
             return all(key in whole and contained(part[key], whole[key]) for key in part)
@@ -67,7 +67,7 @@ def contained(part: object, whole: object) -> bool:
     [("llamacpp", "llama-server"), ("llamacpp-router", "llama-server-router")],
 )
 async def test_the_list_of_models_has_the_recorded_shape(kind: str, server: str) -> None:
-    """The backend would be tested against keys no server sends."""
+    """The backend would be tested with keys that no server sends."""
     async with serving(kind, slow()) as fake:
         status, text = await answer(fake, "GET", "/v1/models")
     real_status, real = recorded(server, "models")
@@ -77,7 +77,7 @@ async def test_the_list_of_models_has_the_recorded_shape(kind: str, server: str)
 
 @pytest.mark.parametrize("name", ["stream", "stream_usage"])
 async def test_a_stream_has_the_recorded_events(name: str) -> None:
-    """The stream reader would be tested against events no server sends."""
+    """The stream reader would be tested with events that no server sends."""
     _, real = recorded("llama-server", name)
     async with serving("llamacpp", slow()) as fake:
         status, text = await answer(fake, "POST", CHAT, body(stream=True, max_tokens=6))
@@ -91,7 +91,7 @@ async def test_a_stream_has_the_recorded_events(name: str) -> None:
 
 
 async def test_an_interrupted_stream_is_the_recorded_one() -> None:
-    """The one sign that an answer was cut off would be imitated wrongly."""
+    """The only indication that an answer was cut off would be imitated wrongly."""
     _, real = recorded("llama-cpp-python", "parallel_0")
     async with serving("generic", slow()) as fake:
         fake.faults.append(Fault.INTERRUPTED)
@@ -102,7 +102,7 @@ async def test_an_interrupted_stream_is_the_recorded_one() -> None:
 
 
 async def test_a_question_over_the_context_is_refused_as_recorded() -> None:
-    """The refusal people meet most would be imitated wrongly."""
+    """The refusal that people meet most often would be imitated wrongly."""
     status, real = recorded("llama-server", "over_context_stream")
     async with serving("llamacpp", slow()) as fake:
         ours = await answer(fake, "POST", CHAT, body("word " * 9000, stream=True))
@@ -118,7 +118,7 @@ async def test_a_question_over_the_context_is_refused_as_recorded() -> None:
 
 @pytest.mark.parametrize("kind", ["llamacpp", "llamacpp-router"])
 async def test_refusals_are_the_recorded_ones(kind: str) -> None:
-    """Errors would be distinguished by words no server says."""
+    """Errors would be distinguished by words that no server uses."""
     server = "llama-server" if kind == "llamacpp" else "llama-server-router"
     parts = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}]
     image = {"model": "slow", "messages": [{"role": "user", "content": parts}]}
@@ -136,7 +136,7 @@ async def test_refusals_are_the_recorded_ones(kind: str) -> None:
 
 
 async def test_a_lone_llama_cpp_answers_to_any_name_as_its_own_model() -> None:
-    """The trap of a wrong model's answer would go untested."""
+    """No test would notice that another model answers under the requested name."""
     _, real = recorded("llama-server", "unknown_model")
     async with serving("llamacpp", slow()) as fake:
         status, text = await answer(fake, "POST", CHAT, {**body(), "model": "no-such-model"})

@@ -48,7 +48,7 @@ def test_nothing_a_person_said_is_lost_by_merging() -> None:
 def test_the_newest_question_and_the_system_prompt_always_stay(
     turns: list[ChatMessage], context: int, max_tokens: int | None
 ) -> None:
-    """A long conversation would lose what it is about, or its rules."""
+    """A long conversation would lose its current question or its rules."""
     before = merged(turns, "rules")
     after = within_context(before, context, max_tokens)
     assert after[0] == before[0]
@@ -58,7 +58,7 @@ def test_the_newest_question_and_the_system_prompt_always_stay(
 
 
 def test_the_oldest_turns_of_a_long_conversation_are_left_out() -> None:
-    """An old conversation could not go on once it fills the context."""
+    """An old conversation could not continue once it fills the context."""
     turns = [
         say(role, f"{number} " * 300) for number in range(10) for role in ("user", "assistant")
     ]
@@ -92,7 +92,7 @@ def test_names_are_short_unique_and_without_spaces(subtests: pytest.Subtests) ->
 
 @given(st.lists(st.text(alphabet="aAb/-= \\:", max_size=6), max_size=12))
 def test_no_two_models_get_the_same_name(ids: list[str]) -> None:
-    """One of them could not be asked for."""
+    """One of them could not be selected."""
     names = catalog_names(ids)
     assert len(set(names)) == len(names) == len(ids)
     assert not any(" " in name or "=" in name for name in names)

@@ -1,4 +1,4 @@
-"""Reading streamed answers: what servers were recorded to send, and what they must not break."""
+"""Reading streamed answers: what servers were recorded to send, and what must not break them."""
 
 import json
 from contextlib import suppress
@@ -55,7 +55,7 @@ def test_recorded_streams_are_read_whole(subtests: pytest.Subtests) -> None:
 
 
 def test_a_chunk_of_usage_without_choices_is_no_answer_and_no_fault() -> None:
-    """Servers that add a usage chunk would break every answer."""
+    """Every answer from servers that add a usage chunk would fail."""
     reader = read(*"".join(recorded("llama-server", "stream_usage")).split("\n"))
     assert reader.finished == "length"
     assert reader.text.startswith("robot then over")
@@ -70,7 +70,7 @@ def test_done_without_a_reason_is_not_the_end_of_an_answer() -> None:
 
 
 def test_an_error_inside_an_answer_is_never_taken_for_text(subtests: pytest.Subtests) -> None:
-    """A person would get half an answer, or none, as if all were well."""
+    """A person would get half an answer, or none, without being told of the error."""
     for line in [
         'data: {"error":{"message":"x"}}',
         'data:{"error":"x"}',
@@ -82,7 +82,7 @@ def test_an_error_inside_an_answer_is_never_taken_for_text(subtests: pytest.Subt
 
 
 def test_garbage_is_a_fault_of_the_answer(subtests: pytest.Subtests) -> None:
-    """A broken server would crash the attempt as if it were a bug of the bot."""
+    """An unreadable answer would crash the attempt as if it were a bug of the bot."""
     for line in ["data: {", "data: nonsense", "data: [1]", 'data: {"choices":7}', "<html>"]:
         with subtests.test(line=line), pytest.raises(UnreadableAnswer):
             read(event(content="hi"), line) if line.startswith("data") else read(line)
@@ -113,7 +113,7 @@ def test_comments_events_and_null_content_are_passed_over() -> None:
 
 
 def test_a_whole_answer_in_several_lines_is_read_at_the_end() -> None:
-    """A server that ignores `stream` would be taken for a broken one."""
+    """A server that ignores `stream` would be regarded as broken."""
     body = {"model": "m", "choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}]}
     reader = read(*json.dumps(body, indent=2).split("\n"))
     assert (reader.text, reader.finished, reader.model) == ("hi", "stop", "m")
@@ -133,7 +133,7 @@ def test_an_endless_answer_is_stopped() -> None:
 def test_reasoning_under_both_names_is_folded_away_and_a_sign_of_progress(
     subtests: pytest.Subtests,
 ) -> None:
-    """A thinking model would look dead, or its thoughts would be shown."""
+    """A thinking model would seem to do nothing, or its thoughts would be shown."""
     for name in ["reasoning", "reasoning_content"]:
         with subtests.test(name=name):
             reader = AnswerReader()

@@ -1,8 +1,8 @@
 """How a real ComfyUI describes its nodes, and what it would refuse in a graph.
 
-`recorded/comfyui/object_info.json` is the answer of `GET /object_info` of the version it names, with
-the nodes of the shipped templates only, and with a file of each name that they need in its folders.
-`USHER_COMFYUI_RECORD=1` writes it afresh when the live test runs.
+`recorded/comfyui/object_info.json` is the answer to `GET /object_info` of the version it names: the
+nodes of the shipped templates only, with every file that they need. `USHER_COMFYUI_RECORD=1` writes
+it anew when the live test runs.
 """
 
 import json
@@ -31,7 +31,7 @@ def recorded() -> dict[str, Any]:
 
 
 def trimmed(offered: Mapping[str, Any]) -> dict[str, Any]:
-    """Return descriptions of the nodes that the shipped templates use, without words for people."""
+    """Return descriptions of the nodes that the shipped templates use, without texts for people."""
     used = {
         node["class_type"]
         for path in SHIPPED
@@ -41,7 +41,7 @@ def trimmed(offered: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write(version: str, offered: Mapping[str, Any]) -> None:
-    """Write a recording: one line a node."""
+    """Write a recording, one line per node."""
     lines = [
         f"    {json.dumps(kind)}: {json.dumps(told)}" for kind, told in trimmed(offered).items()
     ]
@@ -53,7 +53,7 @@ def write(version: str, offered: Mapping[str, Any]) -> None:
 
 
 def faults(graph: Graph, nodes: Mapping[str, Any]) -> list[str]:
-    """Return what a server with these nodes refuses in a graph, or silently passes over."""
+    """Return what a server with these nodes refuses in a graph, or silently ignores."""
     found: list[str] = []
     for key, node in graph.items():
         told = nodes.get(node.class_type)

@@ -34,7 +34,7 @@ def prepared(nodes: Nodes, **values: JsonValue) -> Template:
 
 
 def wan(**more: Any) -> Nodes:
-    """Return a video by two experts, each with its LoRAs."""
+    """Return a video that two experts sample, each with its LoRAs."""
     sampler = {
         "steps": "{{steps:20}}",
         "cfg": "{{guidance:3.5}}",
@@ -92,7 +92,7 @@ def wan(**more: Any) -> Nodes:
 
 
 def wan_from_images() -> Nodes:
-    """Return the same between a first image and, if there is one, a last."""
+    """Return the same video between a first image and, if there is one, a last."""
     nodes = wan(
         start=node("LoadImage", image="{{image}}"),
         end=node("LoadImage", image="{{last_image}}"),
@@ -170,7 +170,7 @@ def ltx() -> Nodes:
 
 
 def references(words: tuple[str, ...] = ("image", "image2", "image3", "image4")) -> Nodes:
-    """Return an edit that combines images, each as a reference of its own."""
+    """Return an edit that combines images, each as a separate reference."""
     nodes: Nodes = {
         "unet": node("UNETLoader", unet_name="flux-2-klein.safetensors", weight_dtype="default"),
         "clip": node("CLIPLoader", clip_name="qwen_3_4b.safetensors", type="flux2"),
@@ -242,7 +242,7 @@ def qwen_edit() -> Nodes:
 
 
 def masked() -> Nodes:
-    """Return the same that paints only where a mask says so, if there is one."""
+    """Return the same edit, painting only where a mask says so, if there is one."""
     nodes = qwen_edit() | {
         "mask": node("LoadImage", image="{{mask}}"),
         "noise": node("SetLatentNoiseMask", samples=["latent", 0], mask=["mask", 1]),

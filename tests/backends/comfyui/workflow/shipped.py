@@ -1,4 +1,4 @@
-"""The shipped workflows, the files they name, and graphs of what they can be asked for."""
+"""The shipped workflows, the files they name, and the graphs of requests for them."""
 
 import re
 from collections.abc import Mapping

@@ -53,7 +53,7 @@ def sound(graph: Nodes) -> bool:
 
 
 def test_a_video_has_the_frames_its_family_makes(subtests: pytest.Subtests) -> None:
-    """A server would cut a video short without a word: 80 frames of Wan become 77."""
+    """A server would silently cut a video short: 80 frames of Wan become 77."""
     cases: list[tuple[Nodes, float | None, float | None, int]] = [
         (wan(), None, None, 81),
         (wan(), 5, None, 81),
@@ -78,7 +78,7 @@ def test_a_video_has_the_frames_its_family_makes(subtests: pytest.Subtests) -> N
 
 
 def test_image_and_sound_of_a_video_have_one_length() -> None:
-    """They would drift apart, or the sound end before the video."""
+    """Picture and sound would drift apart, or the sound end before the video."""
     graph = fill(prepared(ltx()), VIDEO.model_copy(update={"seconds": 4, "fps": 30}), prefix="p")
     assert graph["sound"].inputs["frames_number"] == graph["latent"].inputs["length"]
     rates = [graph["conditions"].inputs["frame_rate"], graph["sound"].inputs["frame_rate"]]
@@ -87,7 +87,7 @@ def test_image_and_sound_of_a_video_have_one_length() -> None:
 
 
 def test_without_a_rate_of_its_own_a_graphs_fixed_one_counts() -> None:
-    """Five seconds would have another length in a graph that plays 24 frames a second."""
+    """Five seconds would last longer or shorter in a graph whose rate is fixed at 24 frames/s."""
     nodes = wan(video=node("CreateVideo", images=["decode", 0], fps=24))
     own = prepared(nodes)
     assert (
@@ -113,7 +113,7 @@ def test_the_operator_sets_frames_or_seconds() -> None:
 
 
 def test_sizes_follow_the_familys_grid(subtests: pytest.Subtests) -> None:
-    """x264 refuses odd sizes after the sampling; LTX in two stages makes 704 lines of 720."""
+    """x264 refuses odd sizes after the sampling; LTX makes 704 lines of 720 in two stages."""
     cases: list[tuple[Nodes, tuple[int, int], tuple[int, int]]] = [
         (wan(), (833, 479), (832, 480)),
         (ltx(), (1280, 720), (1280, 704)),
@@ -138,7 +138,7 @@ def test_two_experts_share_the_steps(subtests: pytest.Subtests) -> None:
 
 
 def test_frames_without_a_rate_or_a_length_are_refused_at_start() -> None:
-    """No length in seconds could be met."""
+    """A length in seconds could not be kept."""
     nodes = wan(video=node("Unknown", images=["decode", 0]))
     with pytest.raises(BadModel, match=r"frames.* needs .*fps"):
         prepared(nodes)
@@ -165,7 +165,7 @@ def test_a_song_has_its_words_and_one_length() -> None:
 
 
 def test_a_reference_that_is_not_there_is_linked_past() -> None:
-    """A server would be asked for a file without a name."""
+    """A server would be asked for a file that has no name."""
     own = prepared(references())
     for count, files in enumerate([{}, {"image": A}, {"image": A, "image2": B}]):
         graph = plain(
@@ -178,7 +178,7 @@ def test_a_reference_that_is_not_there_is_linked_past() -> None:
 
 
 def test_the_fourth_image_without_the_second_leaves_no_gap() -> None:
-    """A chain with a hole in its middle would fall apart."""
+    """A chain of references with a gap would be broken."""
     graph = plain(fill(prepared(references()), EDIT, prefix="p", files={"image": A, "image4": D}))
     assert sound(graph)
     assert graph["sampler"]["inputs"]["positive"] == ["image4-positive", 0]
@@ -186,7 +186,7 @@ def test_the_fourth_image_without_the_second_leaves_no_gap() -> None:
 
 
 def test_an_encoder_sees_the_images_that_are_there() -> None:
-    """An edit of one image would need three."""
+    """An edit of one image would require three."""
     own = prepared(qwen_edit())
     assert own.needs == {"image"}
     graph = plain(fill(own, EDIT, prefix="p", files={"image": A}))
@@ -196,7 +196,7 @@ def test_an_encoder_sees_the_images_that_are_there() -> None:
 
 
 def test_a_video_may_do_without_its_last_image_or_its_first() -> None:
-    """One template could not serve both."""
+    """A video from only a first or only a last image would need another template."""
     own = prepared(wan_from_images())
     assert own.needs == {"image"}
     alone = plain(fill(own, VIDEO, prefix="p", files={"image": A}))
@@ -210,7 +210,7 @@ def test_a_video_may_do_without_its_last_image_or_its_first() -> None:
 
 
 def test_numbered_inputs_and_batches_shrink() -> None:
-    """Nodes that take any number of images would need all of them."""
+    """Nodes that accept any number of images would always need all of them."""
     nodes = references(())
     nodes |= {
         "one": node("LoadImage", image="{{image}}"),
@@ -233,7 +233,7 @@ def test_numbered_inputs_and_batches_shrink() -> None:
 
 
 def test_an_encoder_with_a_list_of_images_reads_the_text_alone() -> None:
-    """A model that draws and edits would need a template for each."""
+    """A model that can draw and edit would need a template for each."""
     nodes = references(())
     nodes["one"] = node("LoadImage", image="{{image}}")
     nodes["text"] = node(
@@ -246,7 +246,7 @@ def test_an_encoder_with_a_list_of_images_reads_the_text_alone() -> None:
 
 
 def test_a_graph_that_draws_over_the_mask_needs_it() -> None:
-    """An image would be painted all over."""
+    """The whole image would be painted over."""
     own = prepared(masked())
     graph = plain(fill(own, EDIT, prefix="p", files={"image": A}))
     assert graph["sampler"]["inputs"]["latent_image"] == ["latent", 0]
@@ -275,7 +275,7 @@ def test_a_graph_that_draws_over_the_mask_needs_it() -> None:
 def test_what_a_graph_has_no_place_for_is_refused_in_a_sentence(
     own: Template, request_: TextToVideo, files: dict[str, str], says: str
 ) -> None:
-    """A file or a wish would silently be ignored."""
+    """A file or an option would silently be ignored."""
     if not says:
         assert fill(own, request_, prefix="p", files=files)
         return
@@ -298,7 +298,7 @@ def test_every_file_has_its_place() -> None:
 
 
 def test_a_template_shows_what_it_can_do(subtests: pytest.Subtests) -> None:
-    """An operator would have to state what the graph says already."""
+    """An operator would have to configure what the graph already says."""
     cases: list[tuple[Nodes, Medium, set[Capability]]] = [
         (wan(), Medium.VIDEO, {Capability.TEXT_TO_VIDEO}),
         (wan_from_images(), Medium.VIDEO, {Capability.IMAGE_TO_VIDEO}),
@@ -320,7 +320,7 @@ def test_a_template_shows_what_it_can_do(subtests: pytest.Subtests) -> None:
 
 
 def test_the_saving_node_tells_the_medium(subtests: pytest.Subtests) -> None:
-    """A model that videos would be offered for images."""
+    """A model that makes videos would be offered for images."""
     cases: list[tuple[str, Nodes, Medium]] = [
         ("SaveVideo", {"video": ["video", 0]}, Medium.VIDEO),
         ("SaveWEBM", {"images": ["decode", 0]}, Medium.VIDEO),
@@ -343,7 +343,7 @@ def test_the_saving_node_tells_the_medium(subtests: pytest.Subtests) -> None:
 
 
 def test_a_video_that_is_only_shown_is_none() -> None:
-    """Every video would be rendered and then missing: it went to the server's temporary folder."""
+    """Every video would be rendered into the server's temporary folder and then be missing."""
     nodes = wan(
         save=node("VHS_VideoCombine", images=["decode", 0], filename_prefix="x", save_output=False)
     )
@@ -352,7 +352,7 @@ def test_a_video_that_is_only_shown_is_none() -> None:
 
 
 def test_a_graph_that_speaks_is_known_by_its_voice() -> None:
-    """Music would be asked of a model that reads aloud."""
+    """A model that reads aloud would be asked for music."""
     nodes = {
         "speak": node("F5", text="{{prompt}}", speaker="{{voice:ada}}", seed="{{seed}}"),
         "save": node("SaveAudio", audio=["speak", 0], filename_prefix="x"),
@@ -370,7 +370,7 @@ def test_a_graph_that_speaks_is_known_by_its_voice() -> None:
 
 
 def test_several_loras_are_chained_for_both_experts() -> None:
-    """Only the first would be drawn with, at full strength, and by one expert."""
+    """Only the first LoRA would be used, at full strength, and by one expert."""
     loras = (LoraWeight(name="ink.safetensors", weight=0.8), LoraWeight(name="fog.safetensors"))
     graph = plain(fill(prepared(wan()), VIDEO.model_copy(update={"lora": loras}), prefix="p"))
     assert sound(graph)
@@ -386,7 +386,7 @@ def test_several_loras_are_chained_for_both_experts() -> None:
 
 
 def test_a_lora_of_one_expert_goes_to_that_expert() -> None:
-    """Wan's LoRAs come in pairs, and both would act on both."""
+    """Wan's LoRAs come in pairs, and each of the two would act on both experts."""
     nodes = wan()
     nodes["high"]["inputs"]["unet_name"] = "wan2.2_t2v_high_noise_14B.safetensors"
     nodes["low"]["inputs"]["unet_name"] = "wan2.2_t2v_low_noise_14B.safetensors"
@@ -412,7 +412,7 @@ def chain(graph: Nodes, sampler: str) -> list[str]:
 
 
 def test_a_weight_counts_for_model_and_encoder() -> None:
-    """`ink:0.5` would act as `ink` does."""
+    """`ink:0.5` would act like `ink`."""
     nodes = references(())
     nodes["slot"] = node(
         "LoraLoader",
@@ -467,7 +467,7 @@ def test_a_loader_that_takes_one_says_so() -> None:
 
 
 def test_loading_ahead_costs_little_and_keeps_no_file(subtests: pytest.Subtests) -> None:
-    """Loading a model that videos would take as long as a video."""
+    """Loading a model that makes videos would take as long as a video."""
     for nodes in [wan(), wan_from_images(), ltx(), song(), references(), qwen_edit()]:
         with subtests.test(nodes=nodes):
             own = prepared(nodes)

@@ -1,4 +1,4 @@
-"""How far a video is, whatever a server and its nodes send while it is made."""
+"""How far a video has progressed, whatever messages a server and its nodes send."""
 
 import json
 import struct
@@ -42,7 +42,7 @@ def sampled(tracker: Tracker, sampler: str, steps: int) -> list[Progress]:
 
 
 def test_two_experts_count_their_steps_together() -> None:
-    """The second expert would begin at step 1 again, when half of the video is done."""
+    """The second expert would begin at step 1 again when half of the video is done."""
     tracker = Tracker(KEY, filled(wan()))
     reports = sampled(tracker, "first", 10) + sampled(tracker, "second", 10)
     assert reports[0].step is None
@@ -53,7 +53,7 @@ def test_two_experts_count_their_steps_together() -> None:
 
 
 def test_an_expert_whose_work_is_cached_counts_as_done() -> None:
-    """The same video with another ending would seem to begin at its first step."""
+    """Repeating a video with another ending would seem to begin at the first step."""
     tracker = Tracker(KEY, filled(wan()))
     tracker.follow(heard("execution_cached", nodes=["first"]))
     assert sampled(tracker, "second", 10)[1].step == (11, 20)
@@ -68,7 +68,7 @@ def test_a_decoder_does_not_begin_the_steps_again() -> None:
 
 
 def test_two_samplers_may_split_one_schedule() -> None:
-    """A graph that names a number of steps once would count them twice, or not at all."""
+    """A graph whose samplers share one number of steps would count it twice, or not at all."""
     nodes = ltx() | {
         "all": node("BasicScheduler", steps=20),
         "split": node("SplitSigmas", sigmas=["all", 0], step=8),
@@ -80,7 +80,7 @@ def test_two_samplers_may_split_one_schedule() -> None:
 
 
 def test_a_graph_tells_the_steps_of_its_samplers(subtests: pytest.Subtests) -> None:
-    """The number of all steps would grow while a video is made."""
+    """The total number of steps would grow while a video is made."""
     cases: list[tuple[Nodes, Nodes, int]] = [
         ({"steps": 20, "start_at_step": 0, "end_at_step": 10}, {}, 10),
         ({"steps": 20, "start_at_step": 10, "end_at_step": 10000}, {}, 10),
@@ -112,7 +112,7 @@ def test_a_graph_tells_the_steps_of_its_samplers(subtests: pytest.Subtests) -> N
     )
 )
 def test_no_order_of_messages_makes_progress_fall(order: list[tuple[str, int, int]]) -> None:
-    """A node of one's own may count as it likes, and messages may be missing."""
+    """Progress would fall when a custom node counts differently or messages are missing."""
     tracker, last = Tracker(KEY, filled(wan())), Progress(fraction=0.0, step=(0, 1))
     for name, value, most in order:
         message = read_message(
@@ -187,7 +187,7 @@ VIDEO = Work(key=KEY, request=TextToVideo(prompt="a cat", steps=30, seconds=1))
 async def test_a_video_shows_steps_and_stills_while_it_is_made(
     comfy: ComfyUI, fake: FakeComfyUI, tmp_path: Path
 ) -> None:
-    """People would look at "waiting" for minutes while their video is made."""
+    """People would see "waiting" for minutes while their video is made."""
     fake.video, fake.step_s = b"a video", 0.02
     reports: list[Progress] = []
     await comfy.run(videos(tmp_path), VIDEO, reports.append)
@@ -199,7 +199,7 @@ async def test_a_video_shows_steps_and_stills_while_it_is_made(
 async def test_a_video_is_seen_to_begin_without_a_websocket(
     comfy: ComfyUI, fake: FakeComfyUI, tmp_path: Path
 ) -> None:
-    """Behind a proxy without websockets, a video would seem to wait until it is there."""
+    """Without websockets, as behind some proxies, a video would seem to wait until it is done."""
     fake.video, fake.step_s, fake.faults.no_socket = b"a video", 0.02, True
     reports: list[Progress] = []
     await comfy.run(videos(tmp_path), VIDEO, reports.append)

@@ -27,7 +27,7 @@ def parsed(data: Any) -> Graph:
 
 
 def test_a_graph_may_come_as_clients_send_it() -> None:
-    """A workflow copied from a program's request would have to be taken apart by hand."""
+    """A workflow copied from another program's request would have to be edited by hand."""
     assert parsed({"client_id": "a", "prompt": wan(), "extra_data": {}}) == parsed(wan())
     with pytest.raises(BadModel, match="Export"):
         parsed({"prompt": {"nodes": [], "links": []}})
@@ -47,7 +47,7 @@ def test_a_graph_in_a_circle_is_refused(subtests: pytest.Subtests) -> None:
 
 
 def test_deep_values_are_read_or_refused(subtests: pytest.Subtests) -> None:
-    """A file could end the bot at its start."""
+    """A file could crash the bot when it starts."""
     for depth in [100, 400, 900]:
         with subtests.test(depth=depth):
             deep: Any = "{{prompt}}"
@@ -61,7 +61,7 @@ def test_deep_values_are_read_or_refused(subtests: pytest.Subtests) -> None:
 
 
 def test_a_long_chain_is_cut_in_time() -> None:
-    """A graph of thousands of nodes would hold up every start for minutes."""
+    """A graph of thousands of nodes would delay every start by minutes."""
     nodes = references(())
     nodes["p"] = node("LoadImage", image="{{image}}")
     names = [f"r{n}" for n in range(3000)]
@@ -76,7 +76,7 @@ def test_a_long_chain_is_cut_in_time() -> None:
 
 
 def test_a_loader_of_a_custom_pack_is_chained_and_linked_past() -> None:
-    """People's own LoRA loaders would need a default, and take one LoRA."""
+    """Custom LoRA loaders would need a default LoRA, and could take only one."""
     nodes = wan()
     for key in ("lora_high", "lora_low"):
         nodes[key]["class_type"] = "NunchakuFluxLoraLoader"
@@ -91,7 +91,7 @@ def test_a_loader_of_a_custom_pack_is_chained_and_linked_past() -> None:
 
 
 def test_a_number_of_its_own_holds_the_frames(subtests: pytest.Subtests) -> None:
-    """A graph whose length stands in a number node would get 80 frames, of which 77 are made."""
+    """A graph that keeps its length in a number node would ask for 80 frames, and make 77."""
     cases: list[tuple[str, str]] = [
         ("WanVideoEmptyEmbeds", "num_frames"),
         ("EmptyHunyuanLatentVideo", "length"),
@@ -111,7 +111,7 @@ def test_a_number_of_its_own_holds_the_frames(subtests: pytest.Subtests) -> None
 
 
 def test_frames_put_in_between_are_not_made_by_the_model(subtests: pytest.Subtests) -> None:
-    """Five seconds at twice the rate would become ten, and take twice as long."""
+    """Five seconds at twice the frame rate would become ten, and take twice as long."""
     for rate in [32, "{{fps:32}}"]:
         with subtests.test(rate=rate):
             nodes = wan(
@@ -128,7 +128,7 @@ def test_frames_put_in_between_are_not_made_by_the_model(subtests: pytest.Subtes
 
 
 def test_samplers_of_custom_packs_are_counted() -> None:
-    """The steps of a wrapper's two samplers would begin twice."""
+    """The steps of two samplers from a custom pack would start from 1 twice."""
     nodes = wan(
         first=node("WanVideoSampler", steps="{{steps:20}}", start_step=0, end_step="{{half_steps}}"),
         second=node("WanVideoSampler", steps="{{steps:20}}", start_step="{{half_steps}}", end_step=-1),
@@ -198,7 +198,7 @@ _INPUTS = st.sampled_from(
     )
 )
 def test_no_graph_breaks_what_reads_it(drawn: dict[str, tuple[str, dict[str, Any]]]) -> None:
-    """One odd file would end the bot instead of being named with its node."""
+    """One odd file would crash the bot instead of being reported with its node."""
     data = {key: {"class_type": kind, "inputs": inputs} for key, (kind, inputs) in drawn.items()}
     try:
         own = prepare(parsed(data), {}, name="own.json")
@@ -219,7 +219,7 @@ def test_no_graph_breaks_what_reads_it(drawn: dict[str, tuple[str, dict[str, Any
 @examples(100, quick=25)
 @given(st.sets(st.sampled_from(["image", "image2", "image3", "image4"])))
 def test_what_is_cut_leaves_no_loose_end(gone: set[str]) -> None:
-    """A link to a node that is not there keeps a server from drawing at all."""
+    """A server refuses a graph in which a link leads to a missing node."""
     nodes = prepared(references()).nodes
     left = without(nodes, gone)
     links = [link_of(value) for each in left.values() for value in each.inputs.values()]

@@ -1,4 +1,4 @@
-"""What a server says of its nodes: choices in three shapes, and inputs that depend on others."""
+"""What a server says about its nodes: choices in three forms, and inputs that depend on others."""
 
 import pytest
 from pydantic import JsonValue
@@ -82,7 +82,7 @@ def test_a_choice_that_is_offered_passes(subtests: pytest.Subtests) -> None:
 
 
 def test_a_choice_is_checked_before_it_fails_after_the_sampling(subtests: pytest.Subtests) -> None:
-    """A wrong format is not refused by the server, and fails once the song is made."""
+    """The server accepts a wrong format and only fails once the song is made."""
     cases: list[tuple[Nodes, str]] = [
         ({"format": "opus"}, "format: the server does not have opus; it has: flac, mp3"),
         ({"format": "mp3"}, r"required input format\.quality"),
@@ -96,7 +96,7 @@ def test_a_choice_is_checked_before_it_fails_after_the_sampling(subtests: pytest
 
 
 def test_a_videos_old_and_new_forms_both_pass() -> None:
-    """A template that runs on servers of both forms would be refused by one of them."""
+    """A template that fits old and new servers would be refused by one of them."""
     offered: JsonValue = {"SaveVideo": recorded()["nodes"]["SaveVideo"]}
     saving = {"video": ["video", 0], "filename_prefix": "x", "format": "mp4"}
     for more in (
@@ -140,7 +140,7 @@ def test_choices_are_read_in_every_shape() -> None:
 
 
 def test_an_odd_description_breaks_nothing(subtests: pytest.Subtests) -> None:
-    """A custom node pack would keep a whole server from being checked."""
+    """One custom node pack would make it impossible to check a server."""
     kinds: list[JsonValue] = [
         None,
         [],
@@ -178,6 +178,6 @@ def test_a_server_that_is_too_old_is_told_what_it_takes(subtests: pytest.Subtest
 
 
 def test_versions_are_compared_as_numbers() -> None:
-    """0.12 would be older than 0.3.60."""
+    """0.12 would count as older than 0.3.60."""
     assert least_version(["EmptyAceStep1.5LatentAudio", "TextEncodeQwenImageEditPlus"]) == "0.12"
     assert least_version(["KSampler"]) is None

@@ -1,4 +1,4 @@
-"""Every shipped workflow, against what a real ComfyUI 0.33 says of its nodes."""
+"""Every shipped workflow, compared with the node descriptions of a real ComfyUI 0.33."""
 
 import re
 from dataclasses import replace
@@ -112,7 +112,7 @@ def test_what_people_can_ask_of_each_template() -> None:
 
 
 def test_a_template_has_a_row_with_its_files(subtests: pytest.Subtests) -> None:
-    """Operators would not know which files to fetch, and where they belong."""
+    """Operators would not know which files to download, and where to put them."""
     for path in SHIPPED:
         with subtests.test(path.name):
             template = shipped(path)
@@ -125,13 +125,13 @@ def test_a_template_has_a_row_with_its_files(subtests: pytest.Subtests) -> None:
 
 
 def test_there_is_no_row_for_a_template_that_is_not_shipped() -> None:
-    """The table would promise a template that does not exist."""
+    """The table would list a template that does not exist."""
     named = set(re.findall(r"^\| `([\w-]+\.json)`", MODELS, re.MULTILINE))
     assert named == {path.name for path in SHIPPED}
 
 
 def test_what_a_server_would_refuse_is_seen(subtests: pytest.Subtests) -> None:
-    """The test of the templates could not fail."""
+    """The test of the templates could never fail."""
     for path in SHIPPED:
         with subtests.test(path.name):
             template = shipped(path)
@@ -148,7 +148,7 @@ def test_what_a_server_would_refuse_is_seen(subtests: pytest.Subtests) -> None:
 
 
 def test_an_image_that_is_encoded_as_it_came_is_seen(subtests: pytest.Subtests) -> None:
-    """A phone's photo would take the whole GPU, and nothing would say why."""
+    """A photo from a phone would fill the whole GPU, and nothing would say why."""
     for path in SHIPPED:
         with subtests.test(path.name):
             assert not unscaled(shipped(path).nodes)

@@ -67,7 +67,7 @@ DRAWING = [*shipped("sdxl"), *shipped("flux"), *shipped("flux-schnell")]
 
 
 def test_shipped_templates_honour_what_people_can_ask() -> None:
-    """An option would be refused by a model that could honour it."""
+    """An option would be refused by a model that supports it."""
     common = {"width", "height", "steps", "seed", "count", "lora", "sampler", "scheduler"}
     options = {template.name: template.options for template in DRAWING}
     assert options == {
@@ -80,7 +80,7 @@ def test_shipped_templates_honour_what_people_can_ask() -> None:
 
 
 def test_the_documentation_names_every_placeholder() -> None:
-    """Operators could not find out what their workflows may hold."""
+    """Operators could not find out which placeholders their workflows may use."""
     root = Path(__file__).parents[4]
     text = (root / "docs" / "workflows.md").read_text(encoding="utf-8")
     assert not [word for word in WORDS if f"`{{{{{word}}}}}`" not in text]
@@ -128,7 +128,7 @@ PROMPTS = (
 
 @pytest.mark.parametrize("template", ["a photo, {{prompt}}", "{{prompt}}"], ids=["within", "whole"])
 def test_a_prompt_that_looks_like_json_stays_text(template: str, subtests: pytest.Subtests) -> None:
-    """A person could link nodes to others, or add some, by what they type."""
+    """A person could link nodes to others, or add nodes, by what they type."""
     for prompt in PROMPTS:
         with subtests.test(prompt):
             own = workflow(changed("2", text=template))
@@ -168,14 +168,14 @@ NO_WORKFLOWS = (
 def test_files_that_are_no_workflow_are_refused_with_file_and_node(
     subtests: pytest.Subtests,
 ) -> None:
-    """A wrong file would only show when a person's job fails."""
+    """A faulty file would only be noticed when a person's job fails."""
     for text, says in NO_WORKFLOWS:
         with subtests.test(text[:80]), pytest.raises(BadModel, match=f"own.json: .*{says}"):
             parse_workflow(text, name="own.json")
 
 
 def test_templates_that_cannot_work_are_refused(subtests: pytest.Subtests) -> None:
-    """Every job of the model would fail instead of the start."""
+    """Every job of the model would fail, instead of the start."""
     cases: list[tuple[dict[str, Any], str]] = [
         (changed("2", text="no prompt"), r"no node has \{\{prompt\}\}"),
         (changed("3", steps="{{steps}}"), r"node 3 \(KSampler\): \{\{steps\}\} needs a default"),
@@ -194,7 +194,7 @@ def test_templates_that_cannot_work_are_refused(subtests: pytest.Subtests) -> No
 
 
 def test_values_must_be_plain(subtests: pytest.Subtests) -> None:
-    """A value could smuggle links or placeholders into the graph."""
+    """A value could add links or placeholders to the graph."""
     values: list[JsonValue] = [None, [1], "{{prompt}}"]
     for value in values:
         with subtests.test(value=value), pytest.raises(BadModel, match=r"values\.checkpoint"):
@@ -202,7 +202,7 @@ def test_values_must_be_plain(subtests: pytest.Subtests) -> None:
 
 
 def test_options_without_a_place_are_refused_in_a_sentence(subtests: pytest.Subtests) -> None:
-    """People would get something else than they asked for."""
+    """People would get something other than they asked for."""
     cases: list[tuple[TextToImage, str]] = [
         (TextToImage(prompt="a", width=512), "set the width"),
         (TextToImage(prompt="a", negative="b"), "set the negative prompt"),
@@ -228,7 +228,7 @@ def test_an_image_where_none_fits_and_the_other_way_round_are_refused() -> None:
 
 
 def test_sizes_are_rounded_to_what_the_nodes_can_do() -> None:
-    """The server would fail, or draw another size than it says."""
+    """The server would fail, or draw another size than Usher says."""
     request = TextToImage(prompt="a", width=1003, height=1027)
     sdxl, flux = shipped("sdxl")[0], shipped("flux")[0]
     sized = fill(sdxl, request, prefix="p")["latent"].inputs
@@ -253,7 +253,7 @@ def test_without_a_lora_its_loader_is_taken_out() -> None:
 
 
 def test_a_chain_of_lora_loaders_is_taken_out_whole() -> None:
-    """Two slots would leave a link to a node that is gone."""
+    """Two LoRA slots would leave a link to a node that is gone."""
     slot = {"lora_name": "{{lora}}", "strength_model": 1}
     template = {
         **changed("3", model=["6", 0]),
@@ -275,7 +275,7 @@ def test_a_warm_up_is_small_and_keeps_no_file() -> None:
 
 
 def test_a_warm_up_is_as_small_as_the_server_allows() -> None:
-    """A model whose nodes want more than the least would never be loaded."""
+    """A model whose nodes require larger values than the minimum would never be loaded."""
     limits = {
         "width": NumberRange(500, 2048),
         "height": NumberRange(16),
@@ -287,7 +287,7 @@ def test_a_warm_up_is_as_small_as_the_server_allows() -> None:
 
 
 def test_blame_names_the_placeholders_of_an_input() -> None:
-    """The operator would be blamed for a person's mistake, or a person for theirs."""
+    """The operator would be blamed for a person's mistake, or the reverse."""
     own = workflow()
     assert blame(own, "3", "steps") == {"steps"}
     assert blame(own, "1", "ckpt_name") == frozenset()

@@ -70,7 +70,7 @@ def test_a_text_without_marks_keeps_its_words(text: str) -> None:
 
 
 def test_no_text_takes_long(subtests: pytest.Subtests) -> None:
-    """One message could keep the program from everything else."""
+    """One message could block everything else."""
     for unit in ["*a ", "[", "`", "_a_", "#", "-", "| ", "> ", "~~", "\\", "= "]:
         with subtests.test(unit=unit):
             begun = time.process_time()

@@ -39,7 +39,7 @@ def samples_of(sound: bytes) -> bytes:
 
 
 def test_a_short_recording_is_one_piece() -> None:
-    """Most voice messages would cost two calls."""
+    """Most voice messages would need two calls."""
     sound = speaking(PIECE_S)
     assert pieces_of(sound) == [SoundPiece(whole=sound)]
     assert pieces_of(mp3()) == [SoundPiece(whole=mp3())]
@@ -55,7 +55,7 @@ def test_a_long_recording_is_divided_in_its_pauses() -> None:
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 40_000), st.integers(2_000, 9_000))
 def test_pieces_are_the_whole_recording(count: int, rate: int) -> None:
-    """Something said would be left out, or written down twice."""
+    """Part of what was said would be left out, or transcribed twice."""
     samples = array.array("h", (at * 7919 % 65_536 - 32_768 for at in range(count)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(transcription, "RATE", rate)
@@ -78,7 +78,7 @@ def test_dividing_an_hour_takes_little() -> None:
 
 
 def test_segments_are_told_by_the_time_of_the_recording() -> None:
-    """Subtitles would begin again with each piece."""
+    """The times of subtitles would start again from zero with each piece."""
     parts = [
         SoundPiece(whole=wav(), begin=int(begin * RATE), end=int(end * RATE))
         for begin, end in ((0, 110), (110, 210), (210, 215.5))

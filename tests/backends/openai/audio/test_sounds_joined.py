@@ -1,4 +1,4 @@
-"""Sounds of several parts, made one without being encoded again."""
+"""Several sounds are joined into one without encoding them again."""
 
 import io
 import wave
@@ -39,7 +39,7 @@ def test_wav_files_become_one_of_the_true_length(subtests: pytest.Subtests) -> N
 
 
 def test_a_streamed_wav_file_alone_gets_its_length() -> None:
-    """A player would show hours."""
+    """A player would show a length of hours."""
     with wave.open(io.BytesIO(joined([wav(0.5, told=False)]))) as read:
         assert read.getnframes() == RATE // 2
 
@@ -63,7 +63,7 @@ def test_an_mp3_file_alone_keeps_its_count_and_loses_its_tag() -> None:
 
 
 def test_parts_of_different_kinds_are_not_joined() -> None:
-    """A sound would break off where another kind begins."""
+    """A sound would break off where another format begins."""
     with pytest.raises(ValueError, match="types"):
         joined([mp3(), wav()])
     with pytest.raises(ValueError, match="cannot be joined"):
@@ -89,7 +89,7 @@ def test_the_form_that_speech_is_read_best_in_is_known() -> None:
 
 @given(st.lists(st.binary(max_size=60), min_size=1, max_size=3))
 def test_no_bytes_are_more_than_refused(sounds: list[bytes]) -> None:
-    """A server could end a job with a bug instead of a failure."""
+    """A server could end a job with an unexpected exception instead of a failure."""
     for head in (
         b"",
         b"RIFF\0\0\0\0WAVE",

@@ -102,7 +102,7 @@ def what(error: pytest.ExceptionInfo[BackendError]) -> ProblemKind | None:
 
 @pytest.mark.parametrize("kind", HEARING)
 async def test_a_recording_is_written_down(kind: str) -> None:
-    """A voice message would stay unread."""
+    """A voice message would not be transcribed."""
     async with speech(kind) as server, connected(server) as backend:
         output = await heard(backend)
         assert output.text == SAID
@@ -116,7 +116,7 @@ async def test_a_recording_is_written_down(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", HEARING)
 async def test_segments_come_in_one_shape(kind: str) -> None:
-    """A program would get nanoseconds from one server and texts for numbers from another."""
+    """A program would get nanoseconds from one server and numbers as strings from another."""
     async with speech(kind) as server, connected(server) as backend:
         output = await heard(backend, timestamps=True)
         assert output.text == SAID
@@ -134,7 +134,7 @@ async def test_segments_come_in_one_shape(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", HEARING)
 async def test_words_for_silence_are_left_out(kind: str) -> None:
-    """A person who said nothing would be answered for "Thank you."."""
+    """A person who said nothing would get an answer to "Thank you."."""
     async with speech(kind) as server, connected(server) as backend:
         server.faults.append(SpeechFault.SILENCE)
         output = await heard(backend, timestamps=kind in VERBOSE)
@@ -144,7 +144,7 @@ async def test_words_for_silence_are_left_out(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", HEARING)
 async def test_a_translation_is_asked_for_as_the_server_takes_it(kind: str) -> None:
-    """A person would get the words of a language they do not speak."""
+    """A person would get the words in a language they do not speak."""
     async with speech(kind) as server, connected(server) as backend:
         if kind == "llamacpp":
             with pytest.raises(Rejected) as caught:
@@ -161,7 +161,7 @@ async def test_a_translation_is_asked_for_as_the_server_takes_it(kind: str) -> N
 
 
 async def test_language_and_words_are_passed_on() -> None:
-    """Names would be written as they sound."""
+    """Names would be spelt as they sound."""
     async with speech("generic") as server, connected(server) as backend:
         await heard(backend, language="de", prompt="Usher, Ada", temperature=0.25)
         fields = server.calls[0].fields
@@ -181,7 +181,7 @@ async def test_llama_cpp_is_still_told_to_write_down() -> None:
 
 
 async def test_a_model_that_chats_does_not_write_without_end() -> None:
-    """One that repeats itself would fill its context."""
+    """A model that repeats itself would fill its context."""
     async with speech("llamacpp") as server, connected(server) as backend:
         spec = replace(ear(), options={"max_tokens": 500})
         await backend.run(
@@ -191,7 +191,7 @@ async def test_a_model_that_chats_does_not_write_without_end() -> None:
 
 
 async def test_whisper_cpp_finds_the_language_out() -> None:
-    """It takes every recording for English unless it is told otherwise."""
+    """whisper.cpp treats every recording as English unless it is told otherwise."""
     async with speech("whispercpp") as server, connected(server) as backend:
         await heard(backend)
         assert server.calls[0].fields["language"] == "auto"
@@ -207,7 +207,7 @@ async def test_whisper_cpp_is_found_wherever_its_call_is(path: str) -> None:
 
 
 async def test_any_name_is_the_model_of_whisper_cpp() -> None:
-    """It lists no models, so none could be used."""
+    """whisper.cpp lists no models, so none could be used."""
     async with speech("whispercpp") as server, connected(server) as backend:
         await backend.verify(ear("large-v3"))
         assert await backend.loaded([ear("large-v3")]) == frozenset({"large-v3"})
@@ -216,7 +216,7 @@ async def test_any_name_is_the_model_of_whisper_cpp() -> None:
 
 
 async def test_another_page_is_no_whisper_cpp() -> None:
-    """Any web server would be taken for one."""
+    """Any web server would be regarded as whisper.cpp."""
     async with speech("whispercpp", page=False) as server, connected(server) as backend:
         with pytest.raises(Unavailable):
             await backend.probe()
@@ -252,7 +252,7 @@ HEARING_FAULTS: dict[SpeechFault, tuple[type[BackendError], ProblemKind | None]]
 
 @pytest.mark.parametrize("kind", HEARING)
 async def test_failures_are_what_they_are(kind: str, subtests: pytest.Subtests) -> None:
-    """A person would be told to try again what cannot work, or to stop what can."""
+    """A person would be told to retry what cannot work, or not to retry what can."""
     async with speech(kind) as server, connected(server) as backend:
         for fault, (error, told) in HEARING_FAULTS.items():
             server.faults.append(fault)
@@ -263,7 +263,7 @@ async def test_failures_are_what_they_are(kind: str, subtests: pytest.Subtests) 
 
 
 async def test_a_recording_in_another_form_is_converted() -> None:
-    """whisper.cpp reads no Opus, which is what voice messages are."""
+    """whisper.cpp reads no Opus, which is the format of voice messages."""
     async with speech("whispercpp") as server, connected(server) as backend:
         await heard(backend, wav(0.5, 48_000, channels=2))
         sent = server.calls[0].file
@@ -272,7 +272,7 @@ async def test_a_recording_in_another_form_is_converted() -> None:
 
 
 async def test_what_is_no_recording_is_told_before_it_is_sent() -> None:
-    """A server would be asked to decode anything."""
+    """A server would be asked to decode files of any kind."""
     async with speech("generic") as server, connected(server) as backend:
         with pytest.raises(Rejected) as caught:
             await heard(backend, b"this is no sound at all")
@@ -351,7 +351,7 @@ async def test_the_kind_of_a_sound_is_in_its_bytes(kind: str) -> None:
 
 
 async def test_a_program_gets_the_form_it_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Piper on LocalAI returns WAV, whatever is asked for."""
+    """Piper on LocalAI returns WAV whatever format is asked for."""
     async with speech("generic") as server, connected(server) as backend:
         server.forms = {"mp3": "wav", "pcm": "wav"}
         for asked in ("mp3", "pcm"):
@@ -381,7 +381,7 @@ async def test_no_sound_is_a_failure(kind: str, subtests: pytest.Subtests) -> No
 
 
 async def test_parts_that_cannot_be_joined_are_a_failure() -> None:
-    """A person would get the first part of a text for the whole."""
+    """A person would get the first part of a text as if it were the whole."""
     async with speech("generic") as server, connected(server) as backend:
         server.faults.append(SpeechFault.OTHER_KIND)
         with pytest.raises(UnreadableAnswer, match="types"):
@@ -417,7 +417,7 @@ async def test_an_unknown_voice_is_told(kind: str) -> None:
 
 
 async def test_a_mix_of_voices_reads_on_kokoro() -> None:
-    """Its voices may be mixed and weighted, and OpenAI's names are its own as well."""
+    """Kokoro's voices may be mixed and weighted, and it knows OpenAI's names as well."""
     async with speech("kokoro") as server, connected(server) as backend:
         for voice in ("af_heart+am_adam", "af_heart(2)+am_adam(1)", "alloy", "AF_Heart"):
             await spoken(backend, mouth(server), voice=voice)
@@ -428,7 +428,7 @@ async def test_a_mix_of_voices_reads_on_kokoro() -> None:
 
 
 async def test_a_voice_that_only_the_server_knows_to_be_wrong_is_told() -> None:
-    """The model would be reported as missing where voices are not listed."""
+    """The model would be reported as missing where a server lists no voices."""
     async with speech("generic") as server, connected(server) as backend:
         server.faults.append(SpeechFault.NO_VOICE)
         with pytest.raises(Rejected) as caught:
@@ -449,7 +449,7 @@ async def test_a_sound_without_end_is_not_read_whole(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("kind", ["speaches", "localai"])
 async def test_models_are_loaded_and_unloaded_on_command(kind: str) -> None:
-    """An image model would wait for memory that no one frees."""
+    """An image model would wait for memory that is never freed."""
     async with speech(kind) as server, connected(server) as backend:
         await backend.probe()
         assert backend.can_unload
@@ -465,7 +465,7 @@ async def test_models_are_loaded_and_unloaded_on_command(kind: str) -> None:
 
 
 async def test_a_model_in_use_does_not_count_as_unloaded() -> None:
-    """Speaches drops it from its list and keeps it in memory."""
+    """Speaches drops such a model from its list but keeps it in memory."""
     async with speech("speaches", in_use={"ear"}) as server, connected(server) as backend:
         await backend.load(ear())
         with pytest.raises(Unavailable, match="in use"):
@@ -473,7 +473,7 @@ async def test_a_model_in_use_does_not_count_as_unloaded() -> None:
 
 
 async def test_an_old_localai_loads_with_the_first_request() -> None:
-    """A job would wait for a load that no call can begin."""
+    """A job would wait for a load that no call can start."""
     async with speech("localai", old=True) as server, connected(server) as backend:
         assert "LocalAI" in (await backend.probe()).description
         assert (await heard(backend)).text == SAID
@@ -513,7 +513,7 @@ async def test_kokoro_that_may_not_unload_is_remembered_as_such() -> None:
     ],
 )
 async def test_what_models_can_do_is_found(kind: str, found: dict[str, set[Capability]]) -> None:
-    """`discover: true` would offer a model that transcribes as one that writes."""
+    """`discover: true` would offer a model that transcribes for text requests."""
     async with speech(kind) as server, connected(server) as backend:
         offered = {model.name: set(model.capabilities) for model in await backend.discover()}
         assert offered == found
@@ -527,7 +527,7 @@ async def test_the_voices_of_kokoro_are_told(old: bool) -> None:
 
 
 async def test_a_model_that_only_hears_is_told_to_the_operator() -> None:
-    """The setting that is missing could only be guessed."""
+    """The operator could only guess which setting is missing."""
     async with speech("speaches") as server, connected(server) as backend:
         writes = ModelSpec(
             name="ear", backends=("b",), capabilities=frozenset({Capability.TEXT_TO_TEXT})
@@ -543,6 +543,6 @@ async def test_a_model_that_only_hears_is_told_to_the_operator() -> None:
 
 @pytest.mark.parametrize("kind", ["whispercpp", "speaches", "localai", "kokoro", "vllm"])
 async def test_an_operator_is_told_what_a_server_cannot(kind: str) -> None:
-    """Its limits would be found out by the people who ask."""
+    """The people who send requests would be the ones to find its limits."""
     async with speech(kind) as server, connected(server) as backend:
         assert (await backend.probe()).notes

@@ -1,7 +1,7 @@
 """A real whisper.cpp server, started, killed and started again by the test.
 
-`USHER_WHISPER_SERVER` names a `whisper-server`, `USHER_WHISPER_MODEL` a model of it (a slow one: the
-kill must come while it listens). Skipped where they are not set.
+`USHER_WHISPER_SERVER` names a `whisper-server` and `USHER_WHISPER_MODEL` a model for it (a slow
+one: the server must be killed while it transcribes). The tests are skipped where they are not set.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ async def heard(backend: OpenAI, sound: File = SOUND, **fields: object) -> Outpu
 
 
 async def test_a_server_killed_while_it_listens_is_used_again() -> None:
-    """A crash would hang its job, or lose the server until a restart."""
+    """A crash would hang its job, or disable the server until a restart."""
     port = free_port()
     async with connected(port) as backend:
         async with running(port, *COMMAND) as process:
@@ -90,7 +90,7 @@ async def test_it_is_found_wherever_its_call_is(settings: tuple[str, ...], url: 
 
 
 async def test_a_voice_message_is_heard_and_what_is_no_sound_refused() -> None:
-    """Telegram's are Ogg Opus, which it cannot decode itself."""
+    """Telegram sends Ogg Opus, which whisper.cpp cannot decode itself."""
     port = free_port()
     async with running(port, *COMMAND), connected(port) as backend:
         voice = (await as_voice(SOUND)).file

@@ -1,4 +1,4 @@
-"""The fake of whisper.cpp beside recordings of the real one: a fake that differs proves nothing."""
+"""The fake of whisper.cpp compared with recordings of the real one."""
 
 import json
 from pathlib import Path
@@ -33,7 +33,7 @@ def keys(answer: dict[str, Any]) -> set[str]:
 
 
 async def test_the_fake_answers_as_the_real_one() -> None:
-    """The tests of the backend would prove something about another server."""
+    """A fake that differs from the real server would prove nothing about the backend."""
     async with speech("whispercpp") as server:
         status, page = await got(server.url)
         assert status == 200
@@ -53,7 +53,7 @@ async def test_the_fake_answers_as_the_real_one() -> None:
 
 @pytest.mark.parametrize("form", ["verbose", "plain"])
 def test_what_the_real_one_wrote_down_is_read(form: str) -> None:
-    """Its lines end with the segments, and its numbers are its own."""
+    """It ends its lines with the segments, and writes numbers in its own way."""
     told = heard(RECORDED[form])
     assert told.text == RECORDED["plain"]["text"].strip()
     assert told.seconds == (3.0 if form == "verbose" else None)

@@ -1,4 +1,4 @@
-"""Transcripts as servers return them, and as anything else."""
+"""Transcripts as servers return them, and answers of any other shape."""
 
 import json
 from contextlib import suppress
@@ -36,7 +36,7 @@ ANSWERS = st.fixed_dictionaries(
 @examples(100, quick=25)
 @given(ANSWERS | ANYTHING)
 def test_any_answer_is_read_or_a_failure(answer: Any) -> None:
-    """A server could end a job with a bug instead of a failure."""
+    """A server could end a job with an unexpected exception instead of a failure."""
     with suppress(BackendError):
         told = heard(answer)
         verbose = told.verbose(translated=False)
@@ -47,7 +47,7 @@ def test_any_answer_is_read_or_a_failure(answer: Any) -> None:
 
 
 def test_a_segment_is_silent_by_its_numbers(subtests: pytest.Subtests) -> None:
-    """Short words in a long silence would be lost, or "Thank you." kept."""
+    """Short words in a long silence would be lost, or "Thank you." would be kept."""
     cases: list[tuple[object, object, bool]] = [
         (0.1, -3.0, True),
         (0.65, -0.4, True),
@@ -76,7 +76,7 @@ def test_a_sign_of_silence_is_no_text(subtests: pytest.Subtests) -> None:
 
 
 def test_reasoning_is_no_transcript() -> None:
-    """Models of llama.cpp leave it in the text."""
+    """Models of llama.cpp leave their reasoning in the text."""
     assert heard({"text": "<think>a voice?</think>\nHello."}).text == "Hello."
 
 
@@ -89,7 +89,7 @@ def test_an_answer_without_a_text_is_a_failure(subtests: pytest.Subtests) -> Non
 
 
 def test_nanoseconds_and_texts_are_numbers_of_seconds() -> None:
-    """A program would see subtitles after 60 years."""
+    """A program would see subtitles at 60 years."""
     nano = {"text": "Hi.", "segments": [{"text": "Hi.", "start": 0, "end": 1_500_000_000}]}
     (told,) = heard(nano).segments or ()
     assert (told["start"], told["end"]) == (0.0, 1.5)
