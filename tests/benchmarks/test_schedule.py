@@ -105,7 +105,7 @@ def test_further_copies_leave_room_on_crowded_gpus() -> None:
 
 
 def test_second_copies_shorten_waits_and_keep_every_promise() -> None:
-    """A GPU with memory for two would draw one image after the other, or others would wait for it."""
+    """A GPU with memory for two would draw one image at a time, or others would wait for it."""
     rng = Random("second copies")
     models = [
         model(name, "s1", "s2", vram_mb=mb * GB, load_s=20.0, service_s=15.0)
@@ -134,7 +134,7 @@ def test_a_fair_order_is_the_order_of_arrival_for_one_person() -> None:
 
 
 def test_a_flood_leaves_others_their_turns_and_is_served_in_time() -> None:
-    """A light user would wait for twenty minutes behind one person, or that person forever."""
+    """A light user would wait twenty minutes behind one person, or that person forever."""
     rng, asked = Random("flooder"), model("flux", service_s=12.0)
     jobs = requests(rng, asked, 0.35 / 12, 7200)
     for first_at in (900.0, 3600.0):
@@ -211,7 +211,7 @@ def test_jobs_end_within_their_ranges_in_every_lane() -> None:
 
 
 def test_a_summary_shows_the_rules_that_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    """A crowd of thousands would be replayed under one queue first, for hours of virtual time."""
+    """A crowd of thousands would first be replayed under one queue, for hours of virtual time."""
     main(["--summary", "two-hosts", "--rules", "plain"])
     header, row, mean = capsys.readouterr().out.splitlines()
     assert header.split()[-2:] == ["cpu", "s"]

@@ -84,7 +84,7 @@ def test_the_trial_sees_messages_that_nobody_looks_after(
 
 
 def test_crowds_are_added_up_and_each_lane_of_many_jobs_is_judged() -> None:
-    """A share of thirty jobs would count as much as one of three hundred, or no lane at all."""
+    """A share of thirty jobs would count as much as one of three hundred, or no lane be judged."""
     promise = Promise(
         lane="vip", at=0.0, earliest=50.0, latest=90.0, ended=80.0, read=(60.0, 120.0)
     )
@@ -227,7 +227,7 @@ def test_first_runs_are_measured_alone(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_time_behind_the_first_ten_is_not_counted_as_a_contradiction() -> None:
-    """One that came among them twice for a second would seem to have been wrong all the while."""
+    """A job that is twice among the first ten for a second would seem wrong all the time."""
     watch = Watch(cast("Bot", None), cast("Truth", None), Run(seed=1))
     for now, said in ((0.0, "#10 in line"), (1.0, "#11 in line"), (20.0, "#10 in line")):
         watch.compare(1, "#11 in line", said, now, free=True)
@@ -237,11 +237,11 @@ def test_time_behind_the_first_ten_is_not_counted_as_a_contradiction() -> None:
 
 
 def test_an_edit_that_says_what_queue_just_said_ends_a_difference() -> None:
-    """A place that moves every three seconds, and is told each time, would count as never told."""
+    """A place that changes every three seconds, and is always shown, would count as never shown."""
     places = ["#2", "#2", "#2", "#3", "#3", "#3"] * 3
 
     def cases(*, told: bool) -> int:
-        """Return the differences while every third look is followed by an edit, three seconds late."""
+        """Return the differences if each third check is followed by an edit, three seconds late."""
         watch = Watch(cast("Bot", None), cast("Truth", None), Run(seed=1))
         shown = "#1"
         for second, said in enumerate(places):

@@ -158,7 +158,7 @@ async def test_a_huge_answer_is_not_read_whole(monkeypatch: pytest.MonkeyPatch) 
 async def test_an_error_is_told_by_its_status_and_then_its_words(
     kind: str, subtests: pytest.Subtests
 ) -> None:
-    """An error with status 200 would count as an answer, a caller's mistake empty a GPU."""
+    """An error with status 200 would count as an answer; a caller's mistake would empty a GPU."""
     async with connected(kind) as (fake, backend):
         kinds = {200: OutOfMemory, 400: Rejected, 422: Rejected, 429: Busy, 500: OutOfMemory}
         for status, expected in kinds.items():

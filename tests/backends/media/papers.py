@@ -74,7 +74,7 @@ def pptx(slides: Sequence[str], notes: str) -> bytes:
 
 
 def xlsx(rows: str, shared: Sequence[str] = ()) -> bytes:
-    """Return a workbook with one sheet; cells of style 1 are dates, of style 2 dates by their own code."""
+    """Return a workbook of one sheet; style 1 is for dates, style 2 for dates by their own code."""
     strings = "".join(f"<si><t>{text}</t></si>" for text in shared)
     return zipped(
         {

@@ -99,7 +99,7 @@ async def test_what_other_programs_had_loaded_is_told_with_its_size(kind: str) -
 
 
 async def test_a_second_copy_is_counted_beside_the_one_of_the_catalog() -> None:
-    """LM Studio loads a model again for a program that asks for it, and takes twice the memory."""
+    """LM Studio loads a second copy for another program that asks, and takes twice the memory."""
     async with serving("lmstudio") as server, connected(server) as backend:
         server.models["alpha"].copies = ["alpha", "alpha:2"]
         held = await backend.held_besides([model()])

@@ -1,4 +1,4 @@
-"""Vectors from each kind of text server: what is sent, what comes back, and what is not believed."""
+"""Vectors from each kind of text server: what is sent, what comes back, what is not believed."""
 
 import base64
 import struct
@@ -331,7 +331,7 @@ async def test_images_go_to_llamacpp_among_the_texts() -> None:
 
 
 async def test_images_go_to_vllm_one_a_call() -> None:
-    """vLLM expects an image as a conversation of one message."""
+    """An image is sent to vLLM as a conversation of one message."""
     async with serving("vllm", models()) as server, connected(server) as backend:
         files = (image(), image())
         inputs = ("a", ImageInput(image=1), "b", ImageInput(image=0))

@@ -111,7 +111,7 @@ def test_numbers_that_json_does_not_have_reach_no_program(number: str, *, comple
 
 
 def test_no_depth_of_an_answer_is_a_bug() -> None:
-    """What can just be read can be too deep to be written: the attempt would end in a traceback."""
+    """An answer may be too deep to write though it can be read: the attempt would crash."""
     for depth in range(900, 1010):
         deep = "[" * depth + "]" * depth
         event = f'data: {{"choices": [{{"text": "x"}}], "timings": {{"x": {deep}}}}}'

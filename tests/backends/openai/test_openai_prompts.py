@@ -28,7 +28,7 @@ def problem_of(name: str, body: dict[str, Any]) -> ProblemKind | None:
 
 
 def test_each_server_gets_what_it_takes(subtests: pytest.Subtests) -> None:
-    """A field that a server ignores changes the answer; one that it refuses looks like a fault."""
+    """A field that a server ignores changes the answer; a refused one looks like a fault."""
     for name, flavour in ALL.items():
         with subtests.test(name=name):
             gap = {"prompt": "a", "suffix": "b"}

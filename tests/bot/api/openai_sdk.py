@@ -1,4 +1,4 @@
-"""OpenAI's own package of Python, unchanged, as a client of a running bot and a fake server."""
+"""OpenAI's Python package, unchanged, as a client of a running bot and a fake server."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -69,7 +69,7 @@ class Program:
         return openai.AsyncOpenAI(http_client=http, **settings)
 
     def blocking(self, **options: Any) -> openai.OpenAI:
-        """Return a client for a thread of its own."""
+        """Return a client for use in another thread."""
         http = openai.DefaultHttpxClient(trust_env=False)
         settings: dict[str, Any] = {
             "base_url": self.api.url,
@@ -79,7 +79,7 @@ class Program:
         return openai.OpenAI(http_client=http, **settings)
 
     async def until_requested(self, count: int) -> None:
-        """Wait until the package has made so many requests."""
+        """Wait until the package has made this many requests."""
         async with asyncio.timeout(60):
             while len(self.requests) < count:
                 self._requested.clear()
@@ -93,12 +93,12 @@ class Program:
         return await self.client.chat.completions.create(**CAT, stream=True)
 
     async def until_running(self) -> None:
-        """Wait until the server writes an answer."""
+        """Wait until the server is writing an answer."""
         async with asyncio.timeout(60):
             await self.server.until_running(1)
 
     async def until_waiting(self) -> None:
-        """Wait until one call is answered and another waits in line."""
+        """Wait until one call is being answered and another is waiting in the queue."""
         await self.api.until(
             lambda jobs: (
                 {job.state for job in jobs} == {JobState.PENDING, JobState.PROCESSING}
@@ -107,7 +107,7 @@ class Program:
         )
 
     async def until_all_is_over(self) -> None:
-        """Wait until no job is open and the server writes nothing."""
+        """Wait until no job is open and the server is writing nothing."""
         await self.api.until(lambda jobs: not jobs)
         async with asyncio.timeout(60):
             await self.server.until_idle()

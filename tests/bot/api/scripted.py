@@ -1,4 +1,4 @@
-"""A compatible server that streams exactly what a test scripts, behind the whole bot."""
+"""A compatible server, behind the whole bot, that streams exactly what a test scripts."""
 
 import asyncio
 import json
@@ -92,7 +92,7 @@ class ScriptedServer:
         return response
 
     async def about(self, request: web.Request) -> web.Response:
-        """Return what identifies any of the flavours, and its one model."""
+        """Return what identifies any of the flavours, with its one model."""
         return web.json_response(ABOUT[request.path])
 
 
@@ -121,7 +121,7 @@ async def scripted(
 
 
 async def soon(event: asyncio.Event) -> None:
-    """Wait for an event, within a generous bound."""
+    """Wait for an event, with a generous timeout."""
     async with asyncio.timeout(WAIT_S):
         await event.wait()
 

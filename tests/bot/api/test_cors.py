@@ -30,7 +30,7 @@ SENT_BY_SDKS = {
 async def call(
     api: Api, method: str, path: str, headers: Mapping[str, str], body: Any = None
 ) -> tuple[int, Mapping[str, str], str]:
-    """Return status, headers and text of an answer; the path is taken as it is written."""
+    """Return status, headers and text of an answer; the path is used exactly as written."""
     url = URL(api.url.removesuffix("/v1") + path, encoded=True)
     data = None if body is None else json.dumps(body)
     sent = {"Content-Type": "application/json", **headers}
@@ -44,7 +44,7 @@ def names(text: str) -> set[str]:
 
 @pytest.mark.parametrize("config", [OPEN, CLOSED])
 async def test_a_preflight_of_a_listed_page_is_answered(config: str, tmp_path: Path) -> None:
-    """A page would be kept from calling by its own browser; a preflight never carries a key."""
+    """A browser would keep the page from calling; a preflight never carries a key."""
     asking = {
         "Access-Control-Request-Method": "POST",
         "Access-Control-Request-Headers": ASKED + ", x-of-its-own",
@@ -63,7 +63,7 @@ async def test_a_preflight_of_a_listed_page_is_answered(config: str, tmp_path: P
 
 
 async def test_a_listed_page_can_read_every_answer(tmp_path: Path) -> None:
-    """A page would see "Failed to fetch" instead of an error, a stream or when to come again."""
+    """A page would see "Failed to fetch" instead of an error, a stream or the time of a retry."""
     page = {"Origin": PAGE}
     async with running(tmp_path, OPEN) as api:
         answers = [
@@ -87,7 +87,7 @@ async def test_a_listed_page_can_read_every_answer(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("config", [OPEN, CLOSED, CONFIG])
 async def test_other_pages_get_nothing(config: str, tmp_path: Path) -> None:
-    """Any page a person opens could read what their GPUs make."""
+    """Any web page a person opens could read what their GPUs make."""
     origins = ("https://evil.example", "null", PAGE + ".evil.example", PAGE + ":8443")
     calls = (("OPTIONS", "/v1/models"), ("GET", "/v1/models"), ("GET", "/x"))
     async with running(tmp_path, config) as api:
@@ -99,14 +99,14 @@ async def test_other_pages_get_nothing(config: str, tmp_path: Path) -> None:
 
 
 async def test_any_host_name_will_do_where_a_key_is_needed(tmp_path: Path) -> None:
-    """A program in a container would be refused by the name it reaches this machine by."""
+    """A program in a container would be refused because of the name it uses for this machine."""
     async with running(tmp_path, CLOSED) as api:
         host = {"Host": "host.docker.internal:8081"}
         assert (await call(api, "GET", "/v1/models", host))[0] == 401
 
 
 async def test_every_path_has_head_and_options(tmp_path: Path) -> None:
-    """Uptime checks and proxies ask with HEAD, libraries with OPTIONS."""
+    """Uptime checks and proxies ask with HEAD, and libraries with OPTIONS."""
     slow = CONFIG.replace("service_s: 0.1", "service_s: 60")
     async with running(tmp_path, slow) as api:
         status, headers, text = await call(api, "HEAD", "/v1/models", {})
@@ -130,7 +130,7 @@ async def test_every_path_has_head_and_options(tmp_path: Path) -> None:
 
 
 async def test_a_base_address_may_be_entered_in_any_way(api: Api) -> None:
-    """Half of all people leave "/v1" out, and programs append theirs with a slash of its own."""
+    """Half of all people leave "/v1" out, and programs append theirs with an extra slash."""
     for base in ("", "/", "//v1", "/v1/", "/v1/v1", "//v1//"):
         status, _, text = await call(api, "GET", f"{base}/models", {})
         assert (status, len(json.loads(text)["data"])) == (200, 3), base
@@ -146,14 +146,14 @@ async def test_a_base_address_may_be_entered_in_any_way(api: Api) -> None:
 
 
 async def test_slashes_without_end_take_no_time(tmp_path: Path) -> None:
-    """A pattern that tries all ways to divide them would stop the process."""
+    """A pattern that tries all ways to divide them would block the process."""
     async with running(tmp_path) as api, asyncio.timeout(60):
         for path in ("/" * 7000, "/v1" * 2000, "/v1/" * 1500, "/v1//" * 1000 + "x"):
             assert (await call(api, "GET", path, {}))[0] == 404
 
 
 async def test_a_model_with_a_slash_in_its_name_is_found(tmp_path: Path) -> None:
-    """Names of models from a hub have one."""
+    """Models from a hub have a slash in their names."""
     named = CONFIG.replace("[gpt-4o]", "[google/gemma-3]")
     async with running(tmp_path, named) as api:
         for path in ("google/gemma-3", "google%2Fgemma-3"):
@@ -162,7 +162,7 @@ async def test_a_model_with_a_slash_in_its_name_is_found(tmp_path: Path) -> None
 
 
 async def test_each_answer_names_its_call(tmp_path: Path) -> None:
-    """A person who reports an error could not say which."""
+    """A person who reports an error could not say which call it was."""
     impatient = CONFIG.replace("open: true", "open: true\n  wait_s: 0.1").replace(
         "service_s: 0.1", "service_s: 60"
     )
@@ -181,7 +181,7 @@ async def test_each_answer_names_its_call(tmp_path: Path) -> None:
 
 
 async def test_no_page_embeds_what_needs_no_key(api: Api) -> None:
-    """An image of another page has no origin, and would show whether a job or file exists."""
+    """An image in another page has no origin, and would reveal whether a job or file exists."""
     paths = (
         "/v1/models",
         "/v1/queue",

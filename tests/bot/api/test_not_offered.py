@@ -23,6 +23,6 @@ async def test_what_is_not_offered_is_said(api: Api) -> None:
 
 
 def test_other_paths_are_simply_unknown() -> None:
-    """A sentence about files would mislead."""
+    """A message about files would mislead."""
     for path in ("/v1/", "/", "", "/v1/filesystem", "/v1/chat/files", "/audio"):
         assert not_offered(path) is None, path

@@ -1,4 +1,4 @@
-"""The OpenAPI document: complete, valid, and true of what the API answers."""
+"""The OpenAPI document: complete, valid, and in agreement with what the API answers."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,7 +56,7 @@ def found(document: Any, reference: str) -> Any:
 
 
 def errors_of(document: Any, route: str, status: int, answer: Any) -> list[str]:
-    """Return where an answer differs from what the document says of it."""
+    """Return where an answer differs from its description in the document."""
     method, path = route.split(" ")
     response = document["paths"][path][method.lower()]["responses"][str(status)]
     if "$ref" in response:
@@ -67,7 +67,7 @@ def errors_of(document: Any, route: str, status: int, answer: Any) -> list[str]:
 
 
 async def test_the_document_has_every_route_and_no_other(api: Api) -> None:
-    """Programs made from the document would call what is not there, or miss what is."""
+    """Programs made from the document would call what does not exist, or miss what does."""
     assert api.parts.gateway is not None
     every = served(api.parts.gateway)
     routes = {route for route in every if route.split(" ")[1].startswith("/v1/")}
@@ -95,9 +95,9 @@ async def test_the_document_is_valid(api: Api) -> None:
 
 
 async def test_every_answer_in_json_has_a_form(api: Api) -> None:
-    """A client made from the document would hand its user a value without any fields.
+    """A client made from the document would give its user a value without any fields.
 
-    Whether they are the real fields, `tests.bot.api.whole_api` asks of each answer.
+    Whether they are the real fields, `tests.bot.api.whole_api` checks for each answer.
     """
     document = await api.get("/openapi.json")
     for path, operations in document["paths"].items():
@@ -107,7 +107,7 @@ async def test_every_answer_in_json_has_a_form(api: Api) -> None:
 
 
 async def test_what_is_not_there_promises_nothing(api: Api) -> None:
-    """A program would be made for calls that always fail."""
+    """Programs would be made for calls that always fail."""
     document = await api.get("/openapi.json")
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
@@ -121,7 +121,7 @@ async def test_what_is_not_there_promises_nothing(api: Api) -> None:
 
 
 async def test_answers_are_as_described(api: Api) -> None:
-    """A program that trusts the document would stumble over the first answer."""
+    """A program that trusts the document would fail at the first answer."""
     document = await api.get("/openapi.json")
 
     def check(route: str, answer: Any, status: int = 200) -> None:
@@ -149,7 +149,7 @@ async def test_answers_are_as_described(api: Api) -> None:
 
 
 async def test_a_waiting_jobs_events_are_as_described(tmp_path: Path) -> None:
-    """A program that shows places would show nothing."""
+    """A program that shows places in the queue would show nothing."""
     async with running(tmp_path, SLOW) as api:
         document = await api.get("/openapi.json")
         jobs = [await api.post("/jobs", DRAW, status=202) for _ in range(3)]
@@ -178,7 +178,7 @@ async def test_the_document_needs_no_key(tmp_path: Path) -> None:
 async def test_the_document_is_made_once_and_not_by_a_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each start of the API would take a tenth of a second longer, nearly all of its start."""
+    """Each start of the API would take a tenth of a second longer, almost doubling it."""
     made: list[str | None] = []
     original = described_by.document
 

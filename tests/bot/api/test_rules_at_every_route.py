@@ -1,4 +1,4 @@
-"""Two people with two roles, three keys each with different rules, and every route with each."""
+"""Two people with two roles, each with three keys of different rules, and every route with each."""
 
 import re
 import time
@@ -106,14 +106,14 @@ NO_JOBS = frozenset({"POST /v1/files"})
 
 
 def test_every_route_that_takes_a_request_has_its_place_in_this_table() -> None:
-    """A route that is added later would be a way round the rules that nobody looked at."""
+    """A route that is added later could be an unnoticed way round the rules."""
     assert CALLS.keys() | NO_JOBS == {each for each in OPERATIONS if each.startswith("POST ")}
     assert {call.kind for calls in CALLS.values() for call in calls} == EVERY
 
 
 @pytest.mark.thorough
 async def test_each_route_makes_a_job_only_where_a_rule_allows_it(tmp_path: Path) -> None:
-    """A program could use what its person, or this key of theirs, may not."""
+    """A program could use what its person, or this key, is not allowed to use."""
     wrong: list[str] = []
     async with running(tmp_path, CONFIG + "chats: {}\n") as api:
         for (user, label), secret in (await _keys(api)).items():
@@ -137,7 +137,7 @@ async def test_each_route_makes_a_job_only_where_a_rule_allows_it(tmp_path: Path
 
 @pytest.mark.thorough
 async def test_models_are_listed_for_those_who_may_use_them(tmp_path: Path) -> None:
-    """A program would offer a model to its people and be refused, or show what is not theirs."""
+    """A program would offer its people models and be refused, or show what is not for them."""
     async with running(tmp_path, CONFIG + "chats: {}\n") as api:
         keys = await _keys(api)
         headers = {"Authorization": f"Bearer {keys[PATRON, 'gallery']}"}
@@ -167,7 +167,7 @@ async def test_models_are_listed_for_those_who_may_use_them(tmp_path: Path) -> N
 
 
 async def _keys(api: Api) -> dict[tuple[str, str], str]:
-    """Return a key for each person and label. One of them has a role, the other had it long ago."""
+    """Return a key for each person and label. One person has a role, the other had it long ago."""
     keys, carried = ApiKeys(api.parts.database), CarriedRights(api.parts.database)
     now = time.time()
     role = frozenset({"discord-role:1"})

@@ -1,4 +1,4 @@
-"""Schemathesis calls a running API with what its document allows, and with what it does not."""
+"""Schemathesis calls a running API with what its document allows, and with what it forbids."""
 
 import asyncio
 import os
@@ -49,7 +49,7 @@ def settings() -> str:
 @pytest.mark.thorough
 @pytest.mark.timeout(1200)  # some thousand requests
 async def test_the_api_keeps_what_its_document_promises(tmp_path: Path) -> None:
-    """Some request would be answered by a bug, or by what no program expects."""
+    """Some request would be answered with a bug, or with something that no program expects."""
     (tmp_path / "schemathesis.toml").write_text(settings())
     async with running(tmp_path, QUICK) as api:
         key = bearer(await new_key(await page_of(api)))

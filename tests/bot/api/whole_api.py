@@ -68,7 +68,7 @@ class Api:
         return await self.parts.queue.jobs.open_jobs(owner)
 
     async def until(self, holds: Callable[[list[Job]], bool], *, owner: str = "api:local") -> None:
-        """Wait until something holds of a person's open jobs."""
+        """Wait until a condition holds for a person's open jobs."""
         async with asyncio.timeout(WAIT_S):
             while not holds(await self.open_jobs(owner)):
                 await self._changed.wait()
@@ -120,7 +120,7 @@ class Api:
 
 
 def strictly(text: str) -> Any:
-    """Return the value of a JSON text, as readers understand it that are stricter than Python's."""
+    """Return the value of a JSON text as read by parsers that are stricter than Python's."""
 
     def refuse(name: str) -> None:
         raise ValueError(f"{name} is no JSON")
@@ -143,7 +143,7 @@ def check(method: str, path: str, status: int, body: Any) -> None:
 
 
 def require_described(route: str, body: Any, *, is_event: bool = False) -> None:
-    """Compare a success with what Usher's document says of a route."""
+    """Compare a success with what Usher's document says about a route."""
     errors = [f"{error.json_path}: {error.message}" for error in _ours(route, is_event)(body)]
     assert not errors, (route, errors)
 

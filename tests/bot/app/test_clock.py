@@ -1,4 +1,4 @@
-"""The clock that everything goes by, when a person sets the machine's."""
+"""The clock of the whole program when a person sets the machine's clock."""
 
 import time
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ DAY_S = 24 * 3600.0
 
 
 def test_time_never_goes_back_when_the_machine_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every pause would last an hour longer, and new messages would stand above old ones."""
+    """Every pause would last an hour longer, and new messages would appear above old ones."""
     wall, steady = [5_000.0], [100.0]
     monkeypatch.setattr(time, "time", lambda: wall[0])
     monkeypatch.setattr(clock_module, "awake_s", lambda: steady[0])
@@ -27,7 +27,7 @@ def test_time_never_goes_back_when_the_machine_is_set_back(monkeypatch: pytest.M
 
 @dataclass
 class Machine:
-    """Its clock, and how long it has been on."""
+    """A machine: its clock, and how long it has been on."""
 
     wall: float = 1_800_000_000.0
     steady: float = 100.0
@@ -49,7 +49,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 def test_a_clock_that_jumps_by_days_is_not_followed_until_it_is_right_again(
     machine: Machine, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Every result would be deleted, and every job that waits would fail."""
+    """Every result would be deleted, and every waiting job would fail."""
     clock = SystemClock()
     began = clock.now()
     machine.passes(60, ahead=10 * DAY_S)
@@ -72,7 +72,7 @@ def test_a_clock_that_stays_ahead_is_believed_after_a_day(machine: Machine) -> N
 
 
 def test_a_machine_that_slept_for_days_is_believed(machine: Machine) -> None:
-    """What it slept counts as passed: nothing was set."""
+    """The time that a machine slept has passed: its clock was not set."""
     clock = SystemClock()
     machine.passes(10 * DAY_S)
     assert (clock.now(), clock.doubt) == (machine.wall, None)
@@ -93,7 +93,7 @@ def test_a_start_with_the_clock_days_ahead_is_doubted_for_a_day(machine: Machine
 def test_a_start_with_the_clock_behind_what_is_stored_waits_until_it_is_set(
     machine: Machine,
 ) -> None:
-    """Jobs that come meanwhile would be fifty years old when the clock is set."""
+    """Jobs that come before it is set would be fifty years old afterwards."""
     clock, newest = SystemClock(), machine.wall + 50 * 365 * DAY_S
     clock.start_after(newest)
     assert clock.now() >= newest
@@ -103,7 +103,7 @@ def test_a_start_with_the_clock_behind_what_is_stored_waits_until_it_is_set(
 
 
 def test_a_clock_that_differs_from_the_databases_is_doubted(machine: Machine) -> None:
-    """A process without a post, which serves programs, would delete their files too early."""
+    """A process without a role, which serves programs, would delete their files too early."""
     clock = SystemClock()
     clock.compare(-61.0)
     assert "61 s ahead of the database server's" in str(clock.doubt)

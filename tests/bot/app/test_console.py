@@ -1,4 +1,4 @@
-"""What is drawn on a terminal, and written where there is none."""
+"""What is drawn on a terminal, and what is written where there is none."""
 
 import pytest
 from rich.table import Table
@@ -17,7 +17,7 @@ def table(*texts: str) -> Table:
 def test_a_pipe_gets_plain_lines_that_are_not_broken(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A script would look for words that are on two lines, or between colours."""
+    """A script would look for words that are split between lines or colours."""
     for name, value in (("FORCE_COLOR", "1"), ("TTY_COMPATIBLE", "1"), ("COLUMNS", "20")):
         monkeypatch.setenv(name, value)
     long = "word " * 100
@@ -26,7 +26,7 @@ def test_a_pipe_gets_plain_lines_that_are_not_broken(
 
 
 def test_a_terminal_gets_colours_in_its_width(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The words of a long sentence would be cut in two at the edge."""
+    """Words would be split at the edge of the terminal."""
     terminal = FakeTty(monkeypatch, columns=20)
     show(table("one two three four"))
     assert terminal.lines() == ["name  one two three", "      four"]
@@ -35,7 +35,7 @@ def test_a_terminal_gets_colours_in_its_width(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
 def test_colours_can_be_refused(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
-    """A terminal that shows the codes themselves would be unreadable."""
+    """On a terminal that shows the colour codes themselves, the text would be unreadable."""
     terminal = FakeTty(monkeypatch)
     monkeypatch.setenv(name, value)
     show(table("text"))
@@ -48,7 +48,7 @@ def test_colours_can_be_refused(monkeypatch: pytest.MonkeyPatch, name: str, valu
 def test_what_does_not_fit_is_counted(
     monkeypatch: pytest.MonkeyPatch, latest: bool, kept: str
 ) -> None:
-    """A terminal of few lines would hide that there is more."""
+    """A terminal with few lines would hide that there is more."""
     terminal = FakeTty(monkeypatch, lines=4)
     show(Cropped("a\nb\nc\nd\ne\nf", latest=latest))
     assert "".join(terminal.lines()) == kept

@@ -1,4 +1,4 @@
-"""Look-ups of names that take long: they hold up neither other work nor a stop."""
+"""Slow look-ups of names delay neither other work nor a stop."""
 
 import asyncio
 import socket
@@ -15,7 +15,7 @@ FOUND = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.1", 80))]
 
 
 class NameServers:
-    """Name servers that answer nothing before they are `back`."""
+    """Name servers that do not answer until they are `back`."""
 
     def __init__(self) -> None:
         self.back = threading.Event()
@@ -47,7 +47,7 @@ async def looking_up(*hosts: str) -> list["asyncio.Task[Any]"]:
 
 
 def test_names_that_are_looked_up_hold_up_no_other_work(names: NameServers) -> None:
-    """While the network is away no image could be read, drawn or shown."""
+    """While the network is away, no image could be read, drawn or shown."""
 
     async def scenario() -> None:
         tasks = await looking_up(*(f"server-{number}" for number in range(100)))
@@ -59,7 +59,7 @@ def test_names_that_are_looked_up_hold_up_no_other_work(names: NameServers) -> N
 
 
 def test_names_that_are_looked_up_hold_up_no_stop(names: NameServers) -> None:
-    """A service manager would kill what it could have stopped in order."""
+    """A service manager would kill a process that could have stopped in order."""
 
     async def scenario() -> None:
         await looking_up("server")
@@ -69,7 +69,7 @@ def test_names_that_are_looked_up_hold_up_no_stop(names: NameServers) -> None:
 
 
 def test_one_name_is_looked_up_once_for_all_who_ask_at_once(names: NameServers) -> None:
-    """Every call to a chat would take a thread of its own."""
+    """Every call to a chat would need another thread."""
 
     async def scenario() -> None:
         one, other, unknown = await looking_up("server", "server", "unknown")
@@ -87,7 +87,7 @@ def test_one_name_is_looked_up_once_for_all_who_ask_at_once(names: NameServers) 
 
 
 def test_an_error_that_comes_after_the_wait_is_told_to_no_one(names: NameServers) -> None:
-    """The log would tell of an exception that was never retrieved."""
+    """The log would show an exception that was never retrieved."""
     told: list[dict[str, Any]] = []
 
     async def scenario() -> None:

@@ -1,4 +1,4 @@
-"""The fakes speak as the services do, also to libraries other than the bot's own."""
+"""The fakes answer as the services do, also to libraries that the bot does not use."""
 
 import json
 from typing import Any
@@ -20,7 +20,7 @@ async def ask(fake: FakeTelegram, method: str, **body: Any) -> Any:
 
 
 async def test_telegrams_methods_take_json() -> None:
-    """Libraries that send no forms could not be tried."""
+    """Libraries that do not send forms could not be tried."""
     async with FakeTelegram() as fake:
         person = fake.person(7)
         keyboard = {"inline_keyboard": [[{"text": "Cancel", "callback_data": "x"}]]}
@@ -31,7 +31,7 @@ async def test_telegrams_methods_take_json() -> None:
 
 
 async def test_telegrams_files_may_be_attached_under_any_name() -> None:
-    """Only uploads in a field of the parameter's own name would be taken."""
+    """Only uploads in a field with the parameter's own name would be accepted."""
     async with FakeTelegram() as fake:
         person = fake.person(7)
         form = aiohttp.FormData({"chat_id": "7", "photo": "attach://one"})
@@ -54,7 +54,7 @@ async def test_telegram_remembers_which_updates_were_asked_for() -> None:
 
 
 async def test_telegrams_webhook_can_be_deleted() -> None:
-    """Libraries that poll delete it first."""
+    """Libraries that poll delete the webhook first."""
     async with FakeTelegram() as fake:
         fake.api.webhook = "https://example.org"
         assert not (await ask(fake, "getUpdates"))["ok"]
@@ -63,7 +63,7 @@ async def test_telegrams_webhook_can_be_deleted() -> None:
 
 
 async def test_discord_tells_how_many_connections_to_open() -> None:
-    """Libraries that shard ask before they connect."""
+    """Libraries that use shards ask before they connect."""
     async with FakeDiscord() as fake:
         fake.rest.shards = 3
         url = f"{fake.url}/api/v10/gateway/bot"
@@ -90,7 +90,7 @@ def button(label: str = "Cancel", custom_id: str = "cancel:7") -> dict[str, Any]
     ids=["long label", "long id", "the same id twice", "six in a row", "six rows"],
 )
 async def test_discord_refuses_buttons_it_does_not_take(rows: list[list[dict[str, Any]]]) -> None:
-    """The bot could send what only the fake takes."""
+    """The bot could send buttons that only the fake accepts."""
     async with FakeDiscord(check_specs=False) as fake:
         url = f"{fake.url}/api/v10/channels/100/messages"
         body = {"content": "hello", "components": [{"type": 1, "components": row} for row in rows]}
@@ -105,7 +105,7 @@ async def test_discord_refuses_buttons_it_does_not_take(rows: list[list[dict[str
 
 
 async def test_discord_lets_no_command_be_answered_as_a_press() -> None:
-    """A call would look answered, and no one see anything."""
+    """A call would seem to be answered, but no one would see anything."""
     async with FakeDiscord(check_specs=False) as fake, running(fake, RecordingHandler()):
         sent = await fake.person(7).slash("queue")
         url = f"{fake.url}/api/v10/interactions/{sent.id}/{sent.token}/callback"
@@ -130,7 +130,7 @@ async def test_discord_lets_no_command_be_answered_as_a_press() -> None:
     ],
 )
 async def test_telegram_refuses_broken_html(text: str, says: str) -> None:
-    """A message that the real service refuses would be taken for sent."""
+    """A message that the real service refuses would count as sent."""
     async with FakeTelegram() as fake:
         fake.person(7)
         refused = await ask(fake, "sendMessage", chat_id=7, text=text, parse_mode="HTML")
@@ -143,7 +143,7 @@ async def test_telegram_refuses_broken_html(text: str, says: str) -> None:
 
 
 async def test_telegram_reads_html_into_entities() -> None:
-    """People would see tags in a fake where the real service shows bold words."""
+    """The fake would show tags where the real service shows bold words."""
     async with FakeTelegram() as fake:
         person = fake.person(7)
         text = '🎨 <b>a <i>b</i></b> &lt;c&gt; &copy; <a href="https://x.org/?a=1&amp;b=2">d</a>'

@@ -1,4 +1,4 @@
-"""Models that servers name themselves are known before the first request is taken."""
+"""Models that servers name themselves are known before the first request is accepted."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -24,7 +24,7 @@ chats: {telegram: {token: "${TELEGRAM_TOKEN}", api_url: "${TELEGRAM_API}"}}
 
 
 async def asked_at_the_start(folder: Path) -> str:
-    """Ask before the bot runs; return its answer."""
+    """Ask before the bot runs, and return its answer."""
     async with FakeTelegram() as fake:
         person = fake.person(7)
         person.says("/ask why is the sky blue")
@@ -63,7 +63,7 @@ async def test_what_was_asked_while_it_was_off_finds_the_models(
 async def test_a_server_that_hangs_holds_up_the_start_for_a_moment_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One sick server would keep the bot from everyone."""
+    """One faulty server would keep the bot from starting."""
 
     async def never(*_: object) -> tuple[ModelSpec, ...]:
         await asyncio.Event().wait()

@@ -1,4 +1,4 @@
-"""The log is readable and never shows a secret, anyone who writes it."""
+"""The log is readable and never shows a secret, whoever writes it."""
 
 import asyncio
 import io
@@ -84,7 +84,7 @@ def test_nothing_steers_the_terminal_of_who_reads(form: Literal["text", "json"])
 
 @pytest.mark.parametrize("token", TOKENS)
 def test_what_looks_like_a_token_is_hidden_even_when_unknown(log: io.StringIO, token: str) -> None:
-    """A token of another bot, in an answer or an address, would stand in the log."""
+    """A token of another bot, in an answer or an address, would be written to the log."""
     logging.getLogger("third.party").warning("got %s, '%s'", token, token)
     if token[0].isdigit():
         logging.getLogger("third.party").warning("GET https://api/bot%s/getMe", token)
@@ -94,7 +94,7 @@ def test_what_looks_like_a_token_is_hidden_even_when_unknown(log: io.StringIO, t
 
 
 def test_headers_and_addresses_lose_their_secret_only(log: io.StringIO) -> None:
-    """A header in a third party's error would show the token, or lose all around it."""
+    """A header in a third party's error would show the token, or lose the text around it."""
     cases: list[str] = [
         "Authorization: Bearer abc.def-1",
         "'Bearer abc.def-1'",
@@ -123,7 +123,7 @@ def test_known_secrets_are_hidden_in_every_way_to_the_log(log: io.StringIO) -> N
 
 
 def test_what_nobody_caught_is_logged_without_secrets(log: io.StringIO) -> None:
-    """The interpreter would print a crash with its secrets, past the log."""
+    """The interpreter would print a crash with its secrets, without using the log."""
     error = RuntimeError(CANARY)
     sys.excepthook(RuntimeError, error, None)
     thread = threading.Thread(target=lambda: (_ for _ in ()).throw(error))
@@ -134,7 +134,7 @@ def test_what_nobody_caught_is_logged_without_secrets(log: io.StringIO) -> None:
 
 
 async def test_errors_of_the_event_loop_are_logged_without_secrets(log: io.StringIO) -> None:
-    """A task no one awaits would print its exception past the log."""
+    """A task no one awaits would print its exception without using the log."""
     loop = asyncio.get_running_loop()
     logs.watch_loop(loop)
     loop.call_exception_handler({"message": CANARY, "exception": RuntimeError(CANARY)})
@@ -143,7 +143,7 @@ async def test_errors_of_the_event_loop_are_logged_without_secrets(log: io.Strin
 
 
 async def test_httpx_does_not_log_addresses(log: io.StringIO) -> None:
-    """Telegram's address holds the token, and httpx logs every address it asks."""
+    """Telegram's address contains the token, and httpx logs every address it calls."""
     transport = httpx.MockTransport(lambda _: httpx.Response(200))
     async with httpx.AsyncClient(transport=transport) as client:
         await client.get("https://api.telegram.org/bot1:x/getMe")
@@ -151,7 +151,7 @@ async def test_httpx_does_not_log_addresses(log: io.StringIO) -> None:
 
 
 def test_json_lines_hold_the_same_without_secrets(log: io.StringIO) -> None:
-    """A collector would get broken lines, or the secrets people do not see."""
+    """A log collector would get broken lines, or the secrets that are hidden from people."""
     logs.set_up(form="json", secrets=[CANARY], stream=log)
     fail_and_log("it was\n%s", CANARY)
     (line,) = log.getvalue().splitlines()
@@ -180,7 +180,7 @@ def test_the_level_is_obeyed(log: io.StringIO) -> None:
 
 
 def test_ordinary_lines_stay_as_they_are() -> None:
-    """The log would be full of holes and say nothing."""
+    """The log would hide so much that it says nothing."""
     cases: list[str] = [
         "job 12: loading flux on gpu-1, about 40 s",
         "http://127.0.0.1:8188/prompt answered 500",
@@ -194,7 +194,7 @@ def test_ordinary_lines_stay_as_they_are() -> None:
 
 @given(st.text(max_size=40), st.text(min_size=4, max_size=30), st.text(max_size=40))
 def test_a_known_secret_never_survives(before: str, secret: str, after: str) -> None:
-    """Some secret with signs of its own would slip through."""
+    """A secret with unusual characters would be printed."""
     spellings = {secret, quote(secret), quote_plus(secret), repr(secret)[1:-1]}
     for spelled in spellings:
         if spelled not in logs.HIDDEN:

@@ -1,4 +1,4 @@
-"""A start takes a moment however many jobs wait: it reads what it needs, and not every line whole."""
+"""A start is quick however many jobs wait: it reads what it needs, not every queue whole."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ metrics: {port: 0}
 async def test_no_part_reads_every_waiting_job_at_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a million in line the bot took 25 s to begin, and 2.5 GB."""
+    """With a million waiting jobs the bot took 25 s and 2.5 GB to start."""
     read, open_jobs = list[str | None](), JobStore.open_jobs
 
     async def noted(self: JobStore, owner: str | None = None) -> list[Job]:

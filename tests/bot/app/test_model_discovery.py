@@ -12,7 +12,7 @@ from tests.simulation.loop import in_virtual_time
 
 
 class Listing:
-    """A server's list of models; `error` is what an answer fails with."""
+    """A server's list of models; `error` is the error that an answer fails with."""
 
     def __init__(self) -> None:
         self.offered = [image_model("flux", "one")]
@@ -55,7 +55,7 @@ async def test_a_server_that_comes_later_is_asked_as_soon_as_it_answers() -> Non
 
 @in_virtual_time
 async def test_servers_that_answer_are_asked_once_a_minute() -> None:
-    """Each change of any host would have every server list all it has."""
+    """With each change of any host, every server would list all it has."""
     there, listing = offering(), Listing()
     async with there.queue() as queue:
         discovery = ModelDiscovery(queue.models, {"one": listing})  # type: ignore[dict-item]
@@ -76,7 +76,7 @@ async def test_servers_that_answer_are_asked_once_a_minute() -> None:
 
 @in_virtual_time
 async def test_the_first_model_of_an_empty_server_is_offered_within_seconds() -> None:
-    """An operator would download a first model, ask for it, and be told for a minute that there is none."""
+    """An operator would download a first model and be told for a minute that there is none."""
     there, listing = offering(), Listing()
     (flux,) = listing.offered
     listing.offered = []

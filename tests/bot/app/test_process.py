@@ -1,4 +1,4 @@
-"""What the process takes from the system, and what it has at hand before it needs it."""
+"""What the process takes from the system, and what it loads before it needs it."""
 
 import logging
 import subprocess
@@ -50,7 +50,7 @@ for more in ({}, {"telegram": {"token": "1:a", "api_url": "http://127.0.0.1:9"}}
 
 @pytest.mark.thorough
 def test_the_libraries_of_the_configured_chats_are_imported_and_no_others() -> None:
-    """A bot on one chat would start as slowly as one on all, or a takeover wait for an import."""
+    """A bot with one chat would start as slowly as one with all, or a takeover wait for imports."""
     done = subprocess.run(
         [sys.executable, "-c", CHATS], capture_output=True, text=True, check=True, timeout=60
     )
@@ -86,7 +86,7 @@ print(*looks, gc.get_freeze_count() > 10_000)
 
 
 def test_a_line_that_grows_stops_no_one_to_look_for_garbage() -> None:
-    """The bot stood still for half a second, again and again, the longer the line the longer."""
+    """The longer the queue, the longer the bot was blocked: half a second, again and again."""
     done = subprocess.run(
         [sys.executable, "-c", COLLECTING], capture_output=True, text=True, check=True, timeout=60
     )

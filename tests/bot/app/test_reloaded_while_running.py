@@ -1,4 +1,4 @@
-"""What a reload sets holds in the bot that runs: waits, how long work stays, and files an hour."""
+"""Reloaded settings apply to the running bot: waits, retention, and the hourly limit of files."""
 
 import asyncio
 import random
@@ -31,7 +31,7 @@ chats: {web: {port: 8080}}
 
 
 class SkippingClock(VirtualClock):
-    """Leaves out idle days, which take a loop's time even where they are virtual."""
+    """Leaves out idle days, which cost real time even in a virtual loop."""
 
     skipped_s = 0.0
 
@@ -51,14 +51,14 @@ class Running:
     text: list[str]
 
     async def reload(self, more: str) -> tuple[str, ...]:
-        """Reload with further lines, and return what was applied."""
+        """Reload with additional lines, and return what was applied."""
         self.text[0] = CONFIG + more
         outcome = await self.setup.reloader.reload()
         assert (outcome.problems, outcome.restart) == ((), ())
         return outcome.applied
 
     async def asks(self, text: str = "/image flux cat", image: bytes = b"") -> Job | None:
-        """Let a person ask, and return the job if it was taken."""
+        """Let a person ask, and return the job if it was accepted."""
         sent = (attachment(image, "cat.png", "image/png"),) if image else ()
         before = {job.id for job in await self.parts.queue.jobs.open_jobs()}
         await self.chat.says(self.chat.call(text, files=sent))
@@ -119,7 +119,7 @@ async def test_a_new_bound_of_waits_holds_for_what_is_asked_from_then_on(bot: Ru
 
 @in_house("retention: {days: 7}\n")
 async def test_a_shorter_time_that_work_stays_holds_for_what_is_there_already(bot: Running) -> None:
-    """What an operator promised to delete within a day would stay for the seven it was before."""
+    """What an operator promised to delete within a day would stay for the previous seven."""
     job = await bot.asks()
     await asyncio.sleep(60)
     bot.clock.skipped_s += 2 * DAY_S
@@ -131,7 +131,7 @@ async def test_a_shorter_time_that_work_stays_holds_for_what_is_there_already(bo
 
 @in_house("retention: {history: 30d}\n")
 async def test_a_shorter_history_holds_for_the_hours_that_are_there_already(bot: Running) -> None:
-    """The figures of the last weeks would stay on the disk until the bot is started again."""
+    """The figures of the last weeks would stay on the disk until the bot is restarted."""
     history, began = History(bot.parts.database), bot.clock.now()
 
     async def hours() -> int:
@@ -148,7 +148,7 @@ async def test_a_shorter_history_holds_for_the_hours_that_are_there_already(bot:
 
 @in_house("limits: {files_per_hour: 1MB}\n")
 async def test_new_room_for_files_holds_within_the_hour(bot: Running) -> None:
-    """A person who may send more would be refused until the bot is started again, or never."""
+    """A person who may now send more would be refused until the bot is restarted, or for good."""
     image = noise()
     assert await bot.asks("/edit flux make it green", image) is not None
     assert await bot.asks("/edit flux make it red", image) is None
@@ -159,7 +159,7 @@ async def test_new_room_for_files_holds_within_the_hour(bot: Running) -> None:
 
 
 def noise() -> bytes:
-    """Return an image of some 0.8 MB."""
+    """Return an image of about 0.8 MB."""
     out, side = BytesIO(), 900
     data = random.Random(1).randbytes(side * side)
     Image.frombytes("L", (side, side), data).save(out, "PNG")

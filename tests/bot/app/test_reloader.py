@@ -1,4 +1,4 @@
-"""Reloading in one process: all or nothing, what it tells, and what it records."""
+"""Reloading in one process: all or nothing, what it reports, and what it records."""
 
 import asyncio
 import logging
@@ -43,7 +43,7 @@ class Audit(AuditLog):
 
 
 class Bench:
-    """A reloader whose next file a test sets."""
+    """A reloader whose next file is set by a test."""
 
     def __init__(self) -> None:
         self.in_force = LiveConfig(parse(CONFIG, {}))
@@ -64,7 +64,7 @@ def bench() -> Bench:
 
 
 async def test_what_parts_hold_is_new_after_a_reload(bench: Bench) -> None:
-    """A part that was made before would decide by the old settings until a restart."""
+    """A part that was made before would use the old settings until a restart."""
     access, rooms = bench.in_force.access, bench.in_force.chat_settings
     bench.write(CONFIG + MORE)
     outcome = await bench.reloader.reload()
@@ -142,7 +142,7 @@ async def test_a_database_that_is_away_does_not_stop_a_reload(bench: Bench) -> N
 
 
 async def test_a_bug_in_reading_ends_nothing(bench: Bench) -> None:
-    """A reload would take the bot down."""
+    """A reload would crash the bot."""
 
     def fails() -> Config:
         raise RuntimeError("boom")
@@ -155,7 +155,7 @@ async def test_a_bug_in_reading_ends_nothing(bench: Bench) -> None:
 
 
 async def test_a_call_from_another_process_is_answered(bench: Bench, tmp_path: Path) -> None:
-    """`usher reload` could not say what became of it."""
+    """`usher reload` could not report the result."""
     deep = tmp_path.joinpath(*["a-folder-with-a-long-name"] * 5)
     deep.mkdir(parents=True)
     sign = deep / "usher.sqlite"
@@ -193,7 +193,7 @@ def test_a_socket_that_a_killed_process_left_is_no_process(tmp_path: Path) -> No
 
 
 def test_what_killed_processes_left_is_removed_at_the_next_start(tmp_path: Path) -> None:
-    """A socket would stay for each time that the machine lost its power."""
+    """One socket would remain for each time that the machine lost its power."""
     sign = tmp_path / "usher.sqlite"
     left = tmp_path / "usher.sqlite-control-1"
     with socket.socket(socket.AF_UNIX) as killed:
@@ -213,7 +213,7 @@ def test_what_killed_processes_left_is_removed_at_the_next_start(tmp_path: Path)
 async def test_what_others_should_know_is_a_warning_and_its_failure_no_refusal(
     bench: Bench,
 ) -> None:
-    """A process that lags would be noticed at the next takeover."""
+    """A process with outdated settings would only be noticed at the next takeover."""
     answers: list[Callable[[], tuple[str, ...]]] = [lambda: ("one lags",)]
 
     async def tell() -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""`usher restore`: a backup takes the place of a database, whatever a killed process has left."""
+"""`usher restore`: a backup replaces a database, whatever a killed process has left."""
 
 import asyncio
 import shutil
@@ -40,7 +40,7 @@ def backed_up(config: Path, name: str = "monday.sqlite") -> Path:
 
 
 def killed(database: Path, jobs: int, *, checkpoint: bool) -> None:
-    """Add jobs, and leave the files as a process that is killed leaves them."""
+    """Add jobs, and leave the files as a killed process leaves them."""
     left = database.with_name("left")
 
     async def work() -> None:
@@ -71,7 +71,7 @@ def kept_in(folder: Path) -> list[Path]:
 
 
 def added(database: Path) -> int:
-    """Return the id of a job that is accepted now."""
+    """Return the id of a newly accepted job."""
 
     async def add() -> int:
         opened = await open_database(f"sqlite:///{database}", migrations=(MIGRATIONS,))
@@ -106,7 +106,7 @@ def test_the_log_of_a_killed_process_neither_undoes_nor_damages_it(
 
 
 def test_what_was_restored_can_be_undone(config: Path, database: Path) -> None:
-    """The wrong backup would cost everything since."""
+    """Restoring the wrong backup would lose everything since."""
     made(database, 2)
     copy = backed_up(config)
     killed(database, 3, checkpoint=False)
@@ -135,7 +135,7 @@ def test_it_replaces_a_database_that_is_damaged_or_gone(config: Path, database: 
 
 
 def test_a_copy_with_its_own_log_is_whole(config: Path, database: Path) -> None:
-    """Files that were copied together after a crash hold more than the first of them."""
+    """Files that were copied together after a crash contain more than the first of them."""
     killed(database, 4, checkpoint=False)
     there = config.parent / "there"
     there.mkdir()
@@ -193,7 +193,7 @@ def test_what_is_no_backup_changes_nothing(
     database: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The database that still works would be replaced by a file that does not."""
+    """A working database would be replaced by a file that does not work."""
     made(database, 2)
     file = config.parent / "file"
     if make is not None:
@@ -210,7 +210,7 @@ def test_what_is_no_backup_changes_nothing(
 def test_it_waits_for_no_running_bot_but_refuses(
     config: Path, database: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The bot would go on in a file that nobody sees any more."""
+    """The bot would go on writing to a file that nobody sees any more."""
     made(database, 1)
     copy = backed_up(config)
     with closing(own(database)):
@@ -226,7 +226,7 @@ def test_it_waits_for_no_running_bot_but_refuses(
 
 
 def test_other_accounts_still_cannot_read_it(config: Path, database: Path) -> None:
-    """Everyone's prompts and images would lie open to every account of the machine."""
+    """Everyone's prompts and images would be readable by every account of the machine."""
     made(database, 1)
     copy = backed_up(config)
     copy.chmod(0o644)

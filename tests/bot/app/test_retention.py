@@ -1,4 +1,4 @@
-"""What the database keeps of images, of jobs and on the page, and what goes first."""
+"""What the database keeps of images, jobs and the page, and what is deleted first."""
 
 from collections.abc import AsyncIterator
 
@@ -54,7 +54,7 @@ async def _put(log: ChatLog, number: int) -> None:
 
 
 async def _on_the_page(log: ChatLog) -> dict[str, int]:
-    """Return how many images each message shows that its page can fetch."""
+    """Return how many images of each message its page can fetch."""
     entries = await log.since("local", 0, 100)
     return {
         entry.shown.body[0].text: len(  # type: ignore[union-attr]
@@ -77,7 +77,7 @@ async def test_the_oldest_images_go_first_and_the_words_stay(database: Database)
 
 
 async def test_jobs_have_what_the_page_leaves(database: Database) -> None:
-    """Without a web chat half of the room would stand empty; with one it would be taken twice."""
+    """Without a web chat half of the space would be unused; with one it would be used twice."""
     log, store = ChatLog(database), JobStore(database)
     jobs = [await _drawn(store, number) for number in range(5)]
     await delete_expired(store, log, KEPT, NOW + 60)

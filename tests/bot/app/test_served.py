@@ -1,4 +1,4 @@
-"""The API is kept up."""
+"""The API is kept running."""
 
 import asyncio
 import logging
@@ -26,7 +26,7 @@ class OnATakenAddress:
 
 
 def test_an_address_that_becomes_free_is_used_at_once(caplog: pytest.LogCaptureFixture) -> None:
-    """Of two processes on one machine, the second would serve minutes after the first has ended."""
+    """The second of two processes on a machine would serve minutes after the first has ended."""
 
     async def scenario() -> float:
         gateway = OnATakenAddress(asyncio.get_running_loop().time() + 4000)

@@ -1,4 +1,4 @@
-"""`usher backup` and `usher db check`, from a process beside the bot."""
+"""`usher backup` and `usher db check`, from another process than the bot's."""
 
 import asyncio
 import shutil
@@ -42,7 +42,7 @@ def database(tmp_path: Path) -> Path:
 
 
 def made(database: Path, jobs: int) -> None:
-    """Make a database with so many waiting jobs and close it."""
+    """Make a database with this many waiting jobs and close it."""
 
     async def fill() -> None:
         opened = await open_database(f"sqlite:///{database}")
@@ -92,7 +92,7 @@ async def test_a_backup_while_the_bot_accepts_jobs_is_whole(
 def test_a_backup_starts_as_a_database_of_its_own(
     config: Path, database: Path, tmp_path: Path
 ) -> None:
-    """What was copied could not be restored, or only with the log of a process that is gone."""
+    """A backup could not be restored, or only with the log of a process that is gone."""
     made(database, 3)
     copy = tmp_path / "copy.sqlite"
     copy.write_text("an older backup", encoding="utf-8")
@@ -113,7 +113,7 @@ def test_a_backup_starts_as_a_database_of_its_own(
 def test_a_backup_that_fails_leaves_the_older_one_alone(
     config: Path, database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A failed backup would cost the good one before it, or look like one."""
+    """A failed backup would destroy the good one before it, or look like one."""
     database.write_text("no database" * 1000, encoding="utf-8")
     copy = tmp_path / "copy.sqlite"
     copy.write_text("an older backup", encoding="utf-8")
@@ -127,7 +127,7 @@ def test_a_backup_that_fails_leaves_the_older_one_alone(
 def test_a_backup_is_read_by_nobody_who_could_not_read_the_database(
     config: Path, database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int
 ) -> None:
-    """Everyone's prompts and images would lie open to every account of the machine."""
+    """Everyone's prompts and images would be readable by every account of the machine."""
     made(database, 1)
     database.chmod(mode)
     copymode, meanwhile = shutil.copymode, []
@@ -157,7 +157,7 @@ def test_a_backup_with_no_place_is_refused(
     database: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The operator would believe in a backup that does not exist, or overwrite the database."""
+    """The operator would rely on a backup that does not exist, or overwrite the database."""
     made(database, 1)
     assert cli.main(["backup", str(config.parent / target), "-c", str(config)]) == 2
     assert told in capsys.readouterr().err
@@ -171,7 +171,7 @@ def test_a_database_that_does_not_exist_is_told_and_not_made(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A wrong path would give an empty backup, which looks like a good one."""
+    """A wrong path would produce an empty backup, which looks like a good one."""
     monkeypatch.chdir(config.parent)
     assert cli.main([*command, "-c", str(config)]) == 2
     assert "there is no such file" in capsys.readouterr().err
@@ -181,7 +181,7 @@ def test_a_database_that_does_not_exist_is_told_and_not_made(
 async def test_check_says_that_all_is_well_beside_a_running_bot(
     config: Path, database: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An operator would have to stop the bot to look."""
+    """An operator would have to stop the bot to check."""
     bot = await open_database(f"sqlite:///{database}")
     await JobStore(bot).add(new(1), 1.0, limits=LIMITS)
     assert cli.main(["db", "check", "-c", str(config)]) == 0
@@ -233,7 +233,7 @@ def test_check_finds_damage(
 def test_check_finds_a_page_that_the_disk_lost(
     config: Path, database: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A page of zeros would be found only when a person misses a job."""
+    """A page of zeros would only be found when a person misses a job."""
     made(database, 2000)
     content = bytearray(database.read_bytes())
     assert len(content) > 60 * 4096

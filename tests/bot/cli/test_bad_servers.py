@@ -1,4 +1,4 @@
-"""Every command meets every database that it cannot use: one sentence, a status, nothing changed."""
+"""Every command refuses every unusable database: one sentence, a status, nothing changed."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -35,7 +35,7 @@ WRITING = (RUN, CHECK, COPY_INTO, COPY_OUT)
 
 @dataclass
 class Trouble:
-    """A database that cannot be used; `name` is what it is called on the server."""
+    """A database that cannot be used; `name` is its name on the server."""
 
     url: str
     sentence: str
@@ -44,7 +44,7 @@ class Trouble:
 
 
 class Troubles:
-    """The ways in which a database on a server cannot be used, each made when it is asked for."""
+    """The ways in which a database on a server can be unusable, each made when it is asked for."""
 
     def __init__(
         self,
@@ -204,7 +204,7 @@ def test_a_backup_of_a_server_is_the_servers_matter(
 def test_an_address_of_nothing_is_a_mistake_in_the_file(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The password would be in the message, or the mistake be taken for a server that is away."""
+    """The password would be in the message, or the mistake look like a server that is away."""
     cases_0: list[list[str]] = [["run"], ["check"], ["backup", "copy"], ["db", "check"]]
     for command in cases_0:
         for url in (f"mysql://ada:{SECRET}@h/x", f"postgresql://u:{SECRET}@h:99999/x"):
@@ -221,7 +221,7 @@ def test_an_address_of_nothing_is_a_mistake_in_the_file(
 def test_a_copy_of_nothing_known_does_not_repeat_the_address(
     tmp_path: Path, sqlite: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The password would stand in the terminal's history twice."""
+    """The password would appear in the terminal's history twice."""
     assert main(["db", "copy", f"mysql://ada:{SECRET}@h/x", str(tmp_path / "new.sqlite")]) == 2
     assert main(["db", "copy", str(sqlite), f"mysql://ada:{SECRET}@h/x"]) == 2
     errors = capfd.readouterr().err

@@ -1,4 +1,4 @@
-"""`usher check` tells what works and what does not, in bounded time, and changes nothing."""
+"""`usher check` reports what works and what does not, in limited time, and changes nothing."""
 
 import asyncio
 import json
@@ -94,7 +94,7 @@ async def test_what_works_is_told_in_aligned_rows(
 async def test_it_says_whether_videos_can_be_given_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool, works: bool | None
 ) -> None:
-    """An operator would learn from people that videos are kept back."""
+    """An operator would hear from people that videos are held back."""
     monkeypatch.setattr(videos, "available", lambda: there)
     comfy = "{kind: comfyui, url: 'http://127.0.0.1:9'}"
     text = CONFIG.replace("{kind: demo}", f"{{kind: demo}}, comfy: {comfy}")
@@ -108,7 +108,7 @@ async def test_it_says_whether_videos_can_be_given_out(
 async def test_it_says_whether_pdfs_can_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool
 ) -> None:
-    """An operator would learn from people that their papers are refused."""
+    """An operator would hear from people that their papers are refused."""
     monkeypatch.setattr(documents, "reads_pdfs", lambda: there)
     told = await found(configured(tmp_path, CONFIG))
     assert (("documents", "pypdfium2") in told) is not there
@@ -118,7 +118,7 @@ async def test_it_says_whether_pdfs_can_be_read(
 async def test_it_says_whether_recordings_can_be_converted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool
 ) -> None:
-    """Voice messages would be refused by whisper.cpp, and an operator not know why."""
+    """whisper.cpp would refuse voice messages, and the operator would not know why."""
     monkeypatch.setattr(videos, "available", lambda: there)
     text = CONFIG.replace("[stand-in]", "[stand-in], capabilities: [speech-to-text]")
     told = await found(configured(tmp_path, text))
@@ -128,7 +128,7 @@ async def test_it_says_whether_recordings_can_be_converted(
 async def test_it_says_what_strangers_files_could_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An operator would rely on barriers that their kernel does not have."""
+    """An operator would rely on protection that their kernel does not offer."""
     for offered in (frozenset(Barrier), frozenset({Barrier.CALLS}), frozenset[Barrier]()):
         monkeypatch.setattr(sandbox, "offered", lambda offered=offered: offered)
         told = await found(configured(tmp_path))
@@ -138,7 +138,7 @@ async def test_it_says_what_strangers_files_could_do(
 
 
 async def test_nothing_is_made_or_left_behind(tmp_path: Path) -> None:
-    """Trying a configuration would make a database, or look like a running bot."""
+    """Trying a configuration would create a database, or look like a running bot."""
     await check.report(configured(tmp_path))
     assert not os.listdir(tmp_path)  # noqa: PTH208  there is nothing to wait for
 
@@ -193,7 +193,7 @@ async def test_no_chat_at_all_fails(tmp_path: Path) -> None:
 async def test_secrets_are_hidden_in_the_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An error text of a library would print the token to anyone who looks on."""
+    """A library's error message would show the token to anyone who sees the screen."""
 
     async def refuse(_: object) -> str:
         raise RuntimeError("the token canary-of-sixteen-signs is wrong")
@@ -227,7 +227,7 @@ async def test_a_servers_words_stay_within_their_row(
 def test_a_narrow_terminal_shows_every_word_and_the_row_it_belongs_to(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """An operator on a phone would see a column of letters."""
+    """An operator on a phone would see one letter per line."""
     refused = Finding(
         what="backend", name="comfyui", works=False, text="nothing listens at http://10.0.0.1:8188"
     )
@@ -244,7 +244,7 @@ def test_a_narrow_terminal_shows_every_word_and_the_row_it_belongs_to(
 
 
 async def test_a_database_of_this_version_works_and_stays_as_it_is(tmp_path: Path) -> None:
-    """The check would lock, change or upgrade what the bot owns."""
+    """The check would lock, change or upgrade the bot's database."""
     database = await open_database(f"sqlite:///{tmp_path}/usher.sqlite", migrations=(MIGRATIONS,))
     await database.aclose()
     before = (tmp_path / "usher.sqlite").read_bytes()
@@ -263,7 +263,7 @@ async def test_a_database_without_our_tables_gets_none_by_looking(tmp_path: Path
 
 
 async def test_a_newer_a_damaged_and_a_misplaced_database_fail(tmp_path: Path) -> None:
-    """The bot would be restarted into a database it cannot use."""
+    """The bot would be restarted with a database it cannot use."""
     file = tmp_path / "usher.sqlite"
     database = await open_database(f"sqlite:///{file}", migrations=(MIGRATIONS,))
     await database.aclose()
@@ -279,7 +279,7 @@ async def test_a_newer_a_damaged_and_a_misplaced_database_fail(tmp_path: Path) -
 
 
 async def test_a_running_bot_is_no_fault(tmp_path: Path) -> None:
-    """The check would fail, or disturb the bot, exactly when all is well."""
+    """The check would fail or disturb the bot, although all is well."""
     config = configured(tmp_path)
     running = asyncio.create_task(heartbeat.beat(config.sign_of_life))
     while not heartbeat.is_alive(config.sign_of_life):  # noqa: ASYNC110  a file signals nothing
@@ -303,7 +303,7 @@ async def test_a_gpu_is_compared_with_what_is_configured(
     measured: tuple[int, int] | None,
     works: bool | None,
 ) -> None:
-    """Twice the memory there is would be planned with, until the server runs out of it."""
+    """The planner would use twice the real memory until the server runs out of it."""
 
     async def free_mb(_: NvmlProbe, host: HostSpec) -> tuple[int, int] | None:
         return measured
@@ -343,7 +343,7 @@ async def test_what_cannot_be_measured_is_told_with_its_reason(
 
 
 def test_a_host_here_without_gpu_is_told_to_be_unwatched() -> None:
-    """A game would take the GPU, and the operator believe that Usher sees it."""
+    """A game would take the GPU while the operator believes that Usher sees it."""
     cases: list[tuple[str, bool]] = [("http://127.0.0.1:9", False), ("http://192.0.2.1:9", True)]
     for url, watched in cases:
         text = CONFIG.replace("{kind: demo}", f"{{kind: openai, url: '{url}'}}")
@@ -370,7 +370,7 @@ async def test_what_a_server_offers_is_told(tmp_path: Path) -> None:
 async def test_a_key_is_tried_where_questions_are_sent(
     tmp_path: Path, kind: str, token: str, works: bool
 ) -> None:
-    """The list of models may be public, so that a wrong key would look right."""
+    """The list of models may be public, so that a wrong key would seem right."""
     async with serving(kind, token="right") as fake:
         fake.public = LISTS
         setting = f", token: {token}" if token else ""
@@ -413,7 +413,7 @@ REFUSALS: list[tuple[tuple[int, Any] | None, bool, str]] = [
 async def test_a_model_in_memory_is_asked_for_a_token_with_its_settings(
     tmp_path: Path, kind: str, refusal: tuple[int, Any] | None, works: bool, told: str
 ) -> None:
-    """An operator would learn from people that a setting makes every question fail."""
+    """An operator would hear from people that a setting makes every question fail."""
     name = "lmstudio" if kind == "lmstudio" else "openai"
     async with serving(
         kind, [Model("alpha"), Model("beta")][: 1 if kind == "generic" else 2]
@@ -441,7 +441,7 @@ async def test_a_model_in_memory_is_asked_for_a_token_with_its_settings(
 
 
 async def test_what_several_servers_have_is_told(tmp_path: Path) -> None:
-    """A model would have a name in `/models` that the table does not have."""
+    """`/models` would show a name that the table does not have."""
     async with serving("ollama") as one, serving("ollama") as two, serving("lmstudio") as three:
         places = {"one": ("openai", one), "two": ("openai", two), "three": ("lmstudio", three)}
         servers = ", ".join(
@@ -459,7 +459,7 @@ async def test_what_several_servers_have_is_told(tmp_path: Path) -> None:
 
 
 async def test_what_a_server_has_and_does_not_offer_is_told(tmp_path: Path) -> None:
-    """An operator would miss a model and not learn why."""
+    """An operator would miss a model and not learn why it is not offered."""
     async with FakeComfyUI() as fake:
         fake.models["checkpoints"] = {"mystery.safetensors": 1}
         text = CONFIG.replace(
@@ -512,7 +512,7 @@ async def test_a_default_that_no_server_offers_fails(tmp_path: Path) -> None:
 
 
 async def test_a_lora_that_a_rule_names_and_no_server_has_fails(tmp_path: Path) -> None:
-    """People would be refused the LoRA that the rule was written for."""
+    """People would be refused the LoRA for which the rule was written."""
     rules = "rules: [{where: [web], loras: [INK.safetensors]}, {loras: [inc, ink]}]\n"
     async with FakeComfyUI() as fake:
         text = CONFIG.replace("{kind: demo}", f"{{kind: comfyui, url: '{fake.url}'}}")
@@ -532,7 +532,7 @@ async def test_a_lora_that_a_rule_names_and_no_server_has_fails(tmp_path: Path) 
 
 
 async def test_a_template_that_takes_images_of_any_size_is_named(tmp_path: Path) -> None:
-    """A phone's photo would take the whole GPU, and the operator would not know why."""
+    """A photo from a phone would fill the whole GPU, and the operator would not know why."""
     graph = json.loads((WORKFLOWS / "sdxl-img2img.json").read_text(encoding="utf-8"))
     scale = next(key for key, node in graph.items() if node["class_type"] == "ImageScale")
     for node in graph.values():
@@ -551,7 +551,7 @@ async def test_a_template_that_takes_images_of_any_size_is_named(tmp_path: Path)
 
 
 async def test_a_gpu_smaller_than_configured_is_told(tmp_path: Path) -> None:
-    """A slip in `vram` would only show when the server runs out of memory."""
+    """A typing error in `vram` would only show when the server runs out of memory."""
     async with FakeComfyUI() as fake:
         text = CONFIG.replace("{kind: demo}", f"{{kind: comfyui, url: '{fake.url}'}}")
         text = text.replace("24GB", "999GB").replace("]}", "], workflow: sdxl.json}")
@@ -572,7 +572,7 @@ async def test_a_gpu_smaller_than_configured_is_told(tmp_path: Path) -> None:
 async def test_memory_that_a_server_never_gives_back_is_told(
     tmp_path: Path, kind: str, vram: str, told: list[str]
 ) -> None:
-    """Images would wait forever beside a text model that stays, and no one was warned."""
+    """Images would wait forever beside a text model that stays loaded, without a warning."""
     async with serving(kind) as fake:
         text = f"""\
 hosts:
@@ -603,7 +603,7 @@ chats: {{web: {{port: 0}}}}
 
 
 def test_what_stays_together_is_told_as_well() -> None:
-    """Each of two text models leaves room for images, and both together leave none."""
+    """Each of two text models leaves room for images, but both together leave none."""
     models = [
         image_model("flux", vram_mb=10_000),
         image_model("alpha", "one", vram_mb=8000),
@@ -617,7 +617,7 @@ def test_what_stays_together_is_told_as_well() -> None:
 
 
 def test_what_stays_beside_preloaded_models_is_told_as_well() -> None:
-    """A small model would wait forever, and nothing would have said so."""
+    """A small model would wait forever, without a warning."""
     models = [
         image_model("small", vram_mb=None),
         image_model("kept", vram_mb=14_000, preload=True),
@@ -641,7 +641,7 @@ def test_what_stays_beside_preloaded_models_is_told_as_well() -> None:
 async def test_what_has_no_room_beside_preloaded_models_is_told(
     tmp_path: Path, vram: str, keep: str, others: str, told: str
 ) -> None:
-    """Each of its requests would be refused, though everything works."""
+    """Each of its requests would be refused, although everything seems to work."""
     models = [
         f"  {name}: {{backends: [stand-in], vram: {mb}, preload: {str(each is keep).lower()}}}\n"
         for each in (keep, others)
@@ -667,7 +667,7 @@ async def test_what_has_no_room_beside_preloaded_models_is_told(
 async def test_a_limit_that_what_is_usual_would_reach_is_told(
     tmp_path: Path, settings: str, told: str
 ) -> None:
-    """Each load or request would be broken off, though everything works."""
+    """Each load or request would be cancelled, although everything seems to work."""
     text = "hosts: {home: {vram: 12GB, backends: {stand-in: {kind: demo}}}}\nmodels:\n"
     text += f"  m: {{backends: [stand-in], vram: 1GB, {settings}}}\nchats: {{web: {{port: 0}}}}\n"
     findings = await check.try_everything(configured(tmp_path, text), try_s=PATIENT_S)
@@ -704,7 +704,7 @@ async def test_the_address_of_metrics_is_tried(tmp_path: Path) -> None:
 
 
 async def test_the_address_of_the_api_is_tried(tmp_path: Path) -> None:
-    """A taken port would show only in the log of the bot, after its start."""
+    """A taken port would only show in the log of the bot, after its start."""
     only = CONFIG.replace("chats: {web: {port: 0}}", "chats: {}\napi: {port: 0, open: true}")
     config = configured(tmp_path, only)
     findings = await found(config)
@@ -722,7 +722,7 @@ async def test_the_address_of_the_api_is_tried(tmp_path: Path) -> None:
 
 
 async def test_settings_of_the_api_that_disappoint_are_told(tmp_path: Path) -> None:
-    """Each would be found out by programs that fail, or not at all."""
+    """Each such setting would only be noticed by programs that fail, or not at all."""
     cases: list[tuple[str, str]] = [
         ("host: 0.0.0.0", "unencrypted"),
         ("url: http://usher.example.net", "can be intercepted"),
@@ -739,7 +739,7 @@ async def test_settings_of_the_api_that_disappoint_are_told(tmp_path: Path) -> N
 
 
 async def test_an_api_that_anyone_could_use_is_refused(tmp_path: Path) -> None:
-    """The GPUs would be anyone's; `usher run` reads the same file and ends as well."""
+    """Anyone could use the GPUs; `usher run` reads the same file and refuses it as well."""
     cases: list[tuple[str, str]] = [
         ("open: true, host: 0.0.0.0", "must stay on this machine"),
         ("open: true, url: https://usher.example.net", "must stay on this machine"),

@@ -1,4 +1,4 @@
-"""`usher check` on a shared database: who does what there, and whether this configuration fits."""
+"""`usher check` with a shared database: who does what, and whether this configuration fits."""
 
 import time
 from itertools import dropwhile, takewhile
@@ -44,7 +44,7 @@ async def rows(config: Config) -> list[Finding]:
 async def test_the_clock_is_compared_with_the_servers(
     off_s: float, postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A stand-by with a wrong date would only be found out when it has to take over."""
+    """A wrong clock on a stand-by would only be found when it has to take over."""
     now = time.time
     monkeypatch.setattr(time, "time", lambda: now() + off_s)
     found = await check.try_everything(configured(postgres_url, tmp_path), try_s=TRY_S)
@@ -76,7 +76,7 @@ async def test_each_post_is_shown_with_its_holder(postgres_url: str, tmp_path: P
 async def test_a_queue_that_no_process_takes_is_a_failure(
     postgres_url: str, tmp_path: Path
 ) -> None:
-    """All would be said to work while nothing is accepted."""
+    """The check would say that all works while no request is accepted."""
     roles = PostgresLeases(postgres_url, process="gpu-1:4711", lease_s=600)
     config = configured(postgres_url, tmp_path)
     about = Agreement(config, "0.9").about("web")
@@ -90,7 +90,7 @@ async def test_a_queue_that_no_process_takes_is_a_failure(
 async def test_a_configuration_that_would_be_refused_fails(
     postgres_url: str, tmp_path: Path
 ) -> None:
-    """It would turn out when the process is to be started."""
+    """It would only be noticed when the process is started."""
     roles = PostgresLeases(postgres_url, process="gpu-1:4711", lease_s=600)
     config = configured(postgres_url, tmp_path)
     about = Agreement(config, "0.9").about("queue")
@@ -118,7 +118,7 @@ async def test_open_jobs_of_a_missing_model_fail(
 
 @in_virtual_time
 async def test_posts_are_listed_in_order_and_in_bounded_time() -> None:
-    """`/status` would wait for a database that is away, or leave out what no one has done yet."""
+    """`/status` would wait for a database that is away, or leave out roles not yet taken."""
     table = PostTable(15)
     roles = FakePosts(table, "gpu-1:4711")
     shown = RoleList(roles, ("queue", "telegram", "web"))

@@ -60,7 +60,7 @@ def test_no_command_shows_the_password_of_an_address(
 def test_a_database_on_a_server_is_checked_by_its_address(
     postgres_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The name of what was read would be the address with its password."""
+    """The name in the report would be the address with its password."""
     address = postgres_url.replace("usher@", "usher:s3cret-of-a-test@")
     assert cli.main(["db", "check", address]) == 0
     read = capsys.readouterr()
@@ -87,7 +87,7 @@ def test_a_reader_who_has_read_enough_is_no_failure(command: str, tmp_path: Path
 def test_a_wrong_configuration_ends_with_1_and_all_its_problems(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A script could not tell a typing error from a server that is away."""
+    """A script could not distinguish a typing error from a server that is away."""
     for command in ("run", "check", "health"):
         file = configured(tmp_path, "models: {}\nnonsense: 1\n")
         assert cli.main([command, "-c", file]) == 1, command
@@ -111,7 +111,7 @@ def test_run_without_any_chat_is_refused(
 def test_a_missing_file_is_told_in_a_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A newcomer would meet a traceback first."""
+    """The first thing a newcomer sees would be a traceback."""
     assert cli.main(["check", "-c", str(tmp_path / "none.yaml")]) == 1
     told = capsys.readouterr().err
     assert "none.yaml: no such file: `usher init` writes one" in told
@@ -147,7 +147,7 @@ def test_a_wrong_number_is_told_without_the_names_of_functions(
 
 
 def test_a_wrong_command_line_is_told_in_a_usage_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """A misspelt option would be taken for something else, or end in a traceback."""
+    """A misspelt option would be read as something else, or end in a traceback."""
     cases: list[list[str]] = [
         [],
         ["dance"],
@@ -163,7 +163,7 @@ def test_a_wrong_command_line_is_told_in_a_usage_line(capsys: pytest.CaptureFixt
 
 
 def test_a_console_that_lacks_a_sign_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a console of another alphabet the first image would end the demo with a traceback."""
+    """On a console with another alphabet the first image would end the demo with a traceback."""
     written = io.BytesIO()
     console = io.TextIOWrapper(written, encoding="ascii", errors="strict", write_through=True)
     monkeypatch.setattr(sys, "stderr", console)
@@ -175,7 +175,7 @@ def test_a_console_that_lacks_a_sign_ends_nothing(monkeypatch: pytest.MonkeyPatc
 
 
 async def test_the_bot_shows_that_it_lives_and_that_it_stopped(tmp_path: Path) -> None:
-    """A container with a dead bot would count as healthy."""
+    """A container with a bot that has ended would count as healthy."""
     database = tmp_path / "usher.sqlite"
     file = configured(tmp_path)
     assert cli.main(["health", "-c", file]) == 2
@@ -202,7 +202,7 @@ async def test_the_bot_shows_that_it_lives_and_that_it_stopped(tmp_path: Path) -
 
 @pytest.mark.thorough
 def test_health_draws_nothing(tmp_path: Path) -> None:
-    """A container asks every half minute, and would import a library of images each time."""
+    """A container checks every half minute, and would import a library of images each time."""
     code = (
         "import sys; from bot.cli.main import main\n"
         f"main(['health', '-c', {configured(tmp_path)!r}]); sys.exit('rich' in sys.modules)"
@@ -228,7 +228,7 @@ async def test_a_clock_that_is_set_makes_nobody_alive(
 async def test_a_deleted_database_is_told_by_health_and_by_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The bot would go on as if all were well, and everything be lost at its end."""
+    """The bot would go on as if all were well, and everything would be lost at its end."""
     monkeypatch.setattr(heartbeat, "EVERY_S", 0.01)
     file, database = configured(tmp_path), tmp_path / "usher.sqlite"
     running = asyncio.create_task(bot_running.run(load(Path(file)), "1"))
@@ -250,7 +250,7 @@ async def test_a_deleted_database_is_told_by_health_and_by_the_end(
 
 @pytest.fixture
 def bot(tmp_path: Path) -> subprocess.Popen[str]:
-    """Return a running bot of its own, as an operator starts it."""
+    """Return a running bot, started as an operator starts it."""
     return _started("run", "-c", configured(tmp_path))
 
 
@@ -293,7 +293,7 @@ def test_a_signal_stops_the_bot_in_order(
 
 @pytest.mark.thorough
 def test_a_chat_that_is_away_stops_no_other_and_shows_no_secret(tmp_path: Path) -> None:
-    """One wrong or unreachable chat would take the others with it, or put its token in the log."""
+    """One wrong or unreachable chat would stop the others, or put its token in the log."""
     chats = "{telegram: {token: '${TOKEN}', api_url: 'http://127.0.0.1:9'}, web: {port: 0}}"
     text = CONFIG.replace("{web: {port: 0}}", chats) + "logging: {level: debug}\n"
     canary = "110201543:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw"
@@ -316,7 +316,7 @@ def test_a_second_bot_is_refused_and_a_killed_one_is_not_alive(
 ) -> None:
     """Two bots would hand out the same jobs twice.
 
-    One that is killed leaves its sign of life behind, and would count as alive forever.
+    A killed bot leaves its heartbeat file behind, and would count as alive forever.
     """
     database = tmp_path / "usher.sqlite"
     with bot:
@@ -335,7 +335,7 @@ def test_a_second_bot_is_refused_and_a_killed_one_is_not_alive(
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM to answer")
 def test_a_signal_in_the_middle_of_a_write_to_the_log_is_not_lost() -> None:
-    """Anyone who stops the bot as it logs a line would wait for an end that never comes."""
+    """A stop during a write to the log would never be completed."""
     script = """\
 import asyncio, io, os, signal, sys
 from bot.app.process import run_until_signal

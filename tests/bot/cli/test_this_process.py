@@ -36,7 +36,7 @@ def told(*given: str) -> argparse.Namespace:
 
 
 def test_a_process_applies_for_the_posts_it_was_told() -> None:
-    """A process for chats would schedule as well."""
+    """A process for chats would also schedule."""
     cases: list[tuple[Sequence[str], set[str] | None]] = [
         ([], None),
         (["--roles", "queue"], {"queue"}),
@@ -86,7 +86,7 @@ IMPOSSIBLE = (
 
 
 def test_what_cannot_be_done_is_told_in_a_sentence(subtests: pytest.Subtests) -> None:
-    """A misspelt name would leave a duty undone without a word."""
+    """Because of a misspelt name, no process would perform a duty, without any message."""
     for given, config, sentence in IMPOSSIBLE:
         with subtests.test(str(given)):
             with pytest.raises(ConfigError) as refused:
@@ -106,7 +106,7 @@ def test_an_address_that_is_none_is_a_wrong_command_line() -> None:
 def test_the_command_refuses_before_it_begins_anything(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A database would be made for a process that then ends."""
+    """A database would be created for a process that then ends."""
     monkeypatch.setenv("T", "a.b.c")
     monkeypatch.setenv("U", f"1234567:AAH{32 * 'a'}")
     file = tmp_path / "config.yaml"

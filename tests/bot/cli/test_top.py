@@ -37,7 +37,7 @@ def drawn(
 
 
 def with_host(**host: Any) -> LiveState:
-    """Return the bot with its first host alone."""
+    """Return the bot with only its first host."""
     return replace(RECORDS.now, hosts=(replace(RECORDS.now.hosts[0], **host),))
 
 
@@ -71,7 +71,7 @@ def test_it_says_what_is_there() -> None:
 
 
 def test_every_moment_is_told_in_the_same_way() -> None:
-    """A reason would name a time with an offset from UTC beside times without one."""
+    """A reason would state a time with an offset from UTC beside times without one."""
     loading = Reason(why=WaitCause.LOADING, model="flux", host="gpu-1", until=AT + 20)
     queue = replace(RECORDS.now.queues[0], reason=loading)
     shown = drawn(TopState(now=replace(RECORDS.now, queues=(queue,))))
@@ -79,7 +79,7 @@ def test_every_moment_is_told_in_the_same_way() -> None:
 
 
 def test_a_moment_of_another_day_is_shown_with_its_day() -> None:
-    """A server that went yesterday would seem to have gone an hour ago."""
+    """A server that went down yesterday would seem to have gone an hour ago."""
     away = replace(RECORDS.now.hosts[2].servers[0], since=AT - 20 * 3600)
     assert "down since 2025-12-31 16:00:00" in drawn(TopState(now=with_host(servers=(away,))))
 
@@ -99,7 +99,7 @@ def test_everything_paused_is_said_first() -> None:
 
 
 def test_a_model_without_an_ended_job_is_not_among_those_that_had_some() -> None:
-    """A row of "0 done" says nothing, and takes a line from those that say something."""
+    """A row of "0 done" says nothing, and takes the place of a useful one."""
     idler = replace(HOUR.models[0], name="idler", done=0, failed=0, cancelled=0)
     assert "idler" not in drawn(replace(STATE, hours=replace(HOUR, models=(idler,))))
 
@@ -128,25 +128,25 @@ def test_a_share_of_a_few_minutes_says_so() -> None:
 
 
 def test_a_minute_that_was_mostly_paused_was_not_busy() -> None:
-    """A GPU that was given back would seem to be in full use."""
+    """A GPU that was returned to its owner would seem to be in full use."""
     minute = replace(HOUR.hosts[0].shares[0], run=0.1, idle=0.0, paused=0.9)
     assert "█" not in with_hours(shares=(minute,)).partition("the last hour")[2]
 
 
 def test_colours_say_nothing_that_words_do_not() -> None:
-    """What is red alone would be lost in a log, or to a person who cannot see it."""
+    """What is shown only by red would be lost in a log, or to a person who cannot see it."""
     coloured = drawn(force_terminal=True, color_system="standard")
     assert "\x1b[31m" in coloured
     assert re.sub(r"\x1b\[[\d;]+m", "", coloured) == drawn()
 
 
 def test_a_terminal_of_ascii_gets_signs_of_ascii() -> None:
-    """A console without the other signs would show question marks."""
+    """A console without the other characters would show question marks."""
     assert "##" in drawn(encoding="ascii")
 
 
 def test_names_and_causes_are_shown_as_they_are() -> None:
-    """A person's name could colour or clear the operator's screen, and a model's vanish from it."""
+    """A person's name could colour or clear the operator's screen, or a model's name vanish."""
     host = RECORDS.now.hosts[0]
     now = with_host(
         name=STRANGE,
@@ -220,5 +220,5 @@ def test_times_are_short(seconds: float, told: str) -> None:
     ],
 )
 def test_q_and_esc_end_it_and_arrows_do_not(pressed: bytes, *, ends: bool) -> None:
-    """Scrolling would end the display, or nothing but Ctrl-C would."""
+    """Scrolling would end the display, or only Ctrl-C would."""
     assert quits(pressed) is ends

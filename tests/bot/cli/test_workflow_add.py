@@ -1,4 +1,4 @@
-"""`usher workflow add`: from an exported file to a model, and what it leaves alone."""
+"""`usher workflow add`: from an exported file to a model, and what it leaves unchanged."""
 
 import argparse
 import asyncio
@@ -68,7 +68,7 @@ NOWHERE = "http://127.0.0.1:9"
 
 
 def two_prompts() -> dict[str, Any]:
-    """Return an export with two samplers, each with a prompt of its own."""
+    """Return an export with two samplers, each with its own prompt."""
     whole: dict[str, Any] = json.loads(json.dumps(EXPORT))
     for key in ("6", "3", "8", "9"):
         whole[f"{key}b"] = json.loads(json.dumps(EXPORT[key]))
@@ -147,7 +147,7 @@ def test_the_entry_that_is_printed_works(
 def test_a_dry_run_shows_the_difference_and_writes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nobody could look before anything happens."""
+    """Nobody could see the changes before they are made."""
     file, config = exported(tmp_path), configured(tmp_path)
     before = sorted(tmp_path.rglob("*"))
     assert add(file, config, "--dry-run", "--write") == 0
@@ -159,7 +159,7 @@ def test_a_dry_run_shows_the_difference_and_writes_nothing(
 
 
 def test_the_same_again_finds_its_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whoever fetches a missing model and tries again would end up with a second file."""
+    """A person who downloads a missing model and tries again would get a second file."""
     file, config = exported(tmp_path), configured(tmp_path)
     add(file, config)
     assert add(file, config, "--write") == 0
@@ -168,7 +168,7 @@ def test_the_same_again_finds_its_file(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_nothing_is_written_over(tmp_path: Path) -> None:
-    """A template that somebody has improved by hand would be lost."""
+    """A template that a person has improved by hand would be lost."""
     file, config = exported(tmp_path), configured(tmp_path)
     add(file, config)
     own = tmp_path / "workflows" / "foxes.json"
@@ -180,7 +180,7 @@ def test_nothing_is_written_over(tmp_path: Path) -> None:
 
 
 def test_a_model_of_that_name_stays(tmp_path: Path) -> None:
-    """Two entries of one name would make the configuration unusable."""
+    """Two entries with one name would make the configuration unusable."""
     model = "models: {foxes: {backends: [comfy], workflow: sdxl.json, values: {checkpoint: a}}}\n"
     with pytest.raises(ConfigError, match="already has a model foxes"):
         add(exported(tmp_path), configured(tmp_path, more=model))
@@ -189,7 +189,7 @@ def test_a_model_of_that_name_stays(tmp_path: Path) -> None:
 def test_without_a_configuration_the_template_is_made_all_the_same(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A newcomer who has only ComfyUI yet could not begin."""
+    """A newcomer who so far only has ComfyUI could not begin."""
     config = tmp_path / "config.yaml"
     assert add(exported(tmp_path), config) == 0
     assert written(config)["6"]["inputs"]["text"] == "{{prompt}}"
@@ -200,7 +200,7 @@ def test_without_a_configuration_the_template_is_made_all_the_same(
 
 @pytest.mark.parametrize("name", ["two words", "a/b", "-x", "a=b", "a\\b"])
 def test_a_name_that_no_one_could_type_is_refused(tmp_path: Path, name: str) -> None:
-    """A model could not be asked for, or its file would land elsewhere."""
+    """A model could not be selected, or its file would be written elsewhere."""
     with pytest.raises(ConfigError, match="a model's name"):
         add(exported(tmp_path), configured(tmp_path), f"--name={name}")
 
@@ -241,7 +241,7 @@ def test_without_a_terminal_an_unsure_choice_lists_the_candidates(tmp_path: Path
 
 
 def test_an_unsure_choice_is_made_with_an_option(tmp_path: Path) -> None:
-    """A script could not go on."""
+    """A script could not continue."""
     config = configured(tmp_path)
     assert add(exported(tmp_path, two_prompts()), config, "--prompt", "6b.text") == 0
     nodes = written(config)
@@ -259,7 +259,7 @@ def test_a_person_is_asked(tmp_path: Path) -> None:
 
 
 def test_an_input_may_stay_as_it_is(tmp_path: Path) -> None:
-    """A size or seed that the author needs would be given away."""
+    """A size or seed that the author needs would be replaced."""
     config = configured(tmp_path)
     add(exported(tmp_path), config, "--fixed", "3.steps", "--fixed", "7.text")
     nodes = written(config)
@@ -269,14 +269,14 @@ def test_an_input_may_stay_as_it_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("place", ["60.text", "6.words"])
 def test_an_input_that_is_not_there_is_named(tmp_path: Path, place: str) -> None:
-    """A slip of the pen would give a model without a prompt."""
+    """A typing error would make a model without a prompt."""
     with pytest.raises(BadModel, match=f"{place} is not an input"):
         add(exported(tmp_path), configured(tmp_path), "--prompt", place)
 
 
 @pytest.mark.parametrize("place", ["6", "text", ".text", "6."])
 def test_an_input_is_written_with_its_node(tmp_path: Path, place: str) -> None:
-    """The same."""
+    """A typing error would make a model without a prompt, or with the wrong node's input."""
     with pytest.raises(ConfigError, match=r"as in 6\.text"):
         add(exported(tmp_path), configured(tmp_path), "--prompt", place)
 
@@ -348,7 +348,7 @@ models:
 
 
 def test_the_configuration_keeps_its_comments_and_rights(tmp_path: Path) -> None:
-    """Everything that an operator noted would be lost, or tokens readable for others."""
+    """All comments would be lost, or tokens become readable for others."""
     config = configured(tmp_path, more=MODELS)
     config.chmod(0o600)
     assert add(exported(tmp_path), config, "--write") == 0
@@ -388,7 +388,7 @@ WAYS = [(more, "\n") for more in SECTIONS] + [(SECTIONS[-1], "\r\n")]
     ],
 )
 def test_every_way_to_write_models_takes_one_more(tmp_path: Path, more: str, end: str) -> None:
-    """The operator would have to rewrite the file before a command works."""
+    """The operator would have to rewrite the file before the command works."""
     config = configured(tmp_path)
     text = (CONFIG % NOWHERE + more).replace("\n", end)
     config.write_text(text, newline="")
@@ -418,7 +418,7 @@ def test_an_odd_configuration_is_left_to_the_operator(
 
 
 def test_half_a_character_is_kept_as_it_was_escaped(tmp_path: Path) -> None:
-    """The command would end in a traceback, with half a template."""
+    """The command would end in a traceback and leave half a template."""
     nodes = json.loads(json.dumps(EXPORT))
     nodes["7"]["inputs"]["text"] = "bad \ud83d hands"
     config = configured(tmp_path)
@@ -453,7 +453,7 @@ def chunk(kind: bytes, data: bytes) -> bytes:
     ids=["PowerShell", "Notepad", "picture", "picture with any text"],
 )
 def test_files_in_which_workflows_are_passed_on_are_read(tmp_path: Path, content: bytes) -> None:
-    """People share the picture, and shells on Windows write another encoding."""
+    """People share the picture itself, and Windows shells write another encoding."""
     file = exported(tmp_path)
     file.write_bytes(content)
     config = configured(tmp_path)
@@ -463,7 +463,7 @@ def test_files_in_which_workflows_are_passed_on_are_read(tmp_path: Path, content
 
 @pytest.mark.parametrize("cut", [b"", b"\0", b"\xff\xff\xff\xfftEXtprompt", b"\0\0\0\0IEND"])
 def test_a_picture_without_a_workflow_says_so(tmp_path: Path, cut: bytes) -> None:
-    """It would be called a text with a wrong encoding."""
+    """It would be described as a text with a wrong encoding."""
     file = exported(tmp_path)
     file.write_bytes(PICTURE + cut)
     with pytest.raises(BadModel, match=r"contains no workflow|empty"):
@@ -473,7 +473,7 @@ def test_a_picture_without_a_workflow_says_so(tmp_path: Path, cut: bytes) -> Non
 def test_the_command_line_reports_a_wrong_file_in_a_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A traceback would tell nobody how to export a workflow."""
+    """A traceback would not explain how to export a workflow."""
     file = tmp_path / "page.json"
     config = configured(tmp_path)
     file.write_text('{"nodes": [], "links": []}')

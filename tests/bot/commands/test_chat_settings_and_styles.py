@@ -1,4 +1,4 @@
-"""What operators set up for a chat and for a look, in virtual time."""
+"""What operators set for a chat and for a style, in virtual time."""
 
 import asyncio
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @in_virtual_time
 async def test_a_chats_rules_hold_there_and_nowhere_else() -> None:
-    """Words, hidden images or a system prompt of one chat would leak into the others."""
+    """Words, hidden images or a system prompt of one chat would apply in others."""
     settings = ChatSettings(system="Answer in rhymes.", words=("Snow Crash",), spoiler=True)
     chat_settings = ChatSettingsTable(by_key={"fake:g5": settings})
     wide = "".join(chr(ord(letter) + 0xFEE0) for letter in "SNOW")
@@ -55,7 +55,7 @@ async def test_a_chats_rules_hold_there_and_nowhere_else() -> None:
 
 @in_virtual_time
 async def test_a_style_adds_its_words_and_options_and_the_person_has_the_last_word() -> None:
-    """A style would be ignored, or overrule what a person asked for."""
+    """A style would be ignored, or override what a person asked for."""
     styles = {
         "Noir": Style(
             prompt="{prompt}, film noir", negative="colour", size="3:2", options={"steps": 30}
@@ -81,7 +81,7 @@ async def test_a_style_adds_its_words_and_options_and_the_person_has_the_last_wo
 
 
 def test_loras_are_listed_by_model_and_only_where_one_fits() -> None:
-    """No one could know what --lora takes, or read the same list for every model."""
+    """No one could know what --lora accepts, or would see the same list for every model."""
 
     async def scenario(running: Bot) -> None:
         await ask(running, "/loras")

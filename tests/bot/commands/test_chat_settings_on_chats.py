@@ -17,7 +17,7 @@ REFUSED = "isn't allowed in this chat"
 
 
 def rules(*places: str) -> str:
-    """Return the settings of places; each is told by its own system text, word and spoiler."""
+    """Return the settings of places, each identified by its own system text, word and spoiler."""
     lines = (
         f'  "{place}": {{system: at {place}, words: [dragon], spoiler: true}}' for place in places
     )
@@ -25,7 +25,7 @@ def rules(*places: str) -> str:
 
 
 def installation(fake: FakeDiscord) -> dict[str, Channel]:
-    """Furnish a server: a channel and a forum in a category, threads and a post."""
+    """Set up a server: a channel and a forum in a category, with threads and a post."""
     fake.channel().parent = CATEGORY
     forum = fake.add_channel(FORUM, parent=CATEGORY, forum=True)
     return {
@@ -38,7 +38,7 @@ def installation(fake: FakeDiscord) -> dict[str, Channel]:
 
 
 async def refused(fake: FakeDiscord, person: Person, channel: Channel) -> tuple[bool, bool]:
-    """Return whether an unwanted word is refused there, by a command and by a mention."""
+    """Return whether an unwanted word is refused there, both in a command and in a mention."""
     call = await person.slash("image", in_channel=channel, model="flux", prompt="a dragon")
     answer = await fake.wait_for(lambda: call.answer)
     assert answer is not None
@@ -67,7 +67,7 @@ async def refused(fake: FakeDiscord, person: Person, channel: Channel) -> tuple[
 async def test_words_hold_in_everything_a_place_is_made_of(
     place: int, held: set[str], tmp_path: Path
 ) -> None:
-    """A thread, which everyone may open, would be the way around a channel's rules."""
+    """A thread, which everyone may open, would be a way round a channel's rules."""
     async with FakeDiscord() as fake:
         channels = installation(fake)
         async with on_discord(fake, tmp_path, more=rules(f"discord:{place}")):
@@ -78,7 +78,7 @@ async def test_words_hold_in_everything_a_place_is_made_of(
 
 
 async def test_the_nearest_rules_are_told_to_the_model(tmp_path: Path) -> None:
-    """A server's text would be told in a thread that has its own."""
+    """A server's system text would be used in a thread that has its own."""
     async with FakeDiscord() as fake:
         channels = installation(fake)
         places = (f"discord:{each}" for each in (GUILD_ID, CATEGORY, GENERAL, POST))
@@ -98,7 +98,7 @@ async def test_the_nearest_rules_are_told_to_the_model(tmp_path: Path) -> None:
 
 
 async def told(parts: BotParts, job_id: int) -> str:
-    """Return the system text of a question."""
+    """Return the system text that a question was sent with."""
     job = await parts.queue.jobs.get(job_id)
     assert job is not None
     assert isinstance(job.request, Chat)
@@ -106,7 +106,7 @@ async def told(parts: BotParts, job_id: int) -> str:
 
 
 async def test_images_are_hidden_in_a_thread_also_after_a_restart(tmp_path: Path) -> None:
-    """A restart would forget what a thread belongs to, and show what is to be hidden."""
+    """After a restart, the bot would not know a thread's channel, and show hidden images."""
     async with FakeDiscord() as fake:
         channels, more = installation(fake), rules(f"discord:{GENERAL}")
         thread, another = channels["thread"], channels["another"]
@@ -125,7 +125,7 @@ async def test_images_are_hidden_in_a_thread_also_after_a_restart(tmp_path: Path
 
 @pytest.mark.thorough
 async def test_a_topic_has_its_groups_rules_or_its_own(tmp_path: Path) -> None:
-    """A topic would be the way around a group's rules."""
+    """A topic would be a way round a group's rules."""
     more = rules("telegram:-1001", "telegram:-1001/6")
     async with FakeTelegram() as fake, on_telegram(fake, tmp_path, more=more) as parts:
         forum, person = fake.group(-1001, forum=True), fake.person(7)

@@ -1,4 +1,4 @@
-"""Time on the GPUs as people and admins meet it: counted, shown, limited."""
+"""Time on the GPUs as people and admins see it: counted, shown, limited."""
 
 import asyncio
 
@@ -22,7 +22,7 @@ async def told(running: Bot, text: str, user: str = "fake:1") -> None:
 
 @in_bot(FLUX, service_s=120.0, limits=FIVE_MINUTES)
 async def test_a_person_sees_what_they_used_and_when_they_may_ask_again(running: Bot) -> None:
-    """They would find out by being refused, and not learn for how long."""
+    """People would only notice by being refused, and not learn for how long."""
     await done(running, "/image flux cat")
     await told(running, "/settings")
     for _ in range(3):
@@ -61,7 +61,7 @@ def test_a_costly_job_says_so_and_a_cheap_or_unlimited_one_does_not() -> None:
 @pytest.mark.thorough
 @in_bot(FLUX, service_s=120.0, limits=FIVE_MINUTES)
 async def test_a_new_day_begins_at_nothing(running: Bot) -> None:
-    """A limit that was once reached would hold forever."""
+    """A limit that was once reached would apply forever."""
     for _ in range(3):
         await done(running, "/image flux cat")
     await told(running, "/image flux cat")
@@ -73,7 +73,7 @@ async def test_a_new_day_begins_at_nothing(running: Bot) -> None:
 
 @in_bot(FLUX, service_s=120.0, limits=FIVE_MINUTES)
 async def test_an_admin_sees_and_sets_what_each_person_may_use(running: Bot) -> None:
-    """No one but the person could tell who keeps the GPUs busy."""
+    """Only the person would know who keeps the GPUs busy."""
     await told(running, "/limit --today", ADMIN)
     await done(running, "/image flux cat")
     await done(running, "/image flux cat", "fake:2")
@@ -101,7 +101,7 @@ async def test_an_admin_sees_and_sets_what_each_person_may_use(running: Bot) -> 
 @pytest.mark.parametrize("service_s", [1.0, 59.0])
 @in_virtual_time
 async def test_a_few_seconds_are_not_shown_as_nothing(service_s: float) -> None:
-    """Someone who asks for many small images would read that they used nothing."""
+    """A person who asks for many small images would read that they used nothing."""
     async with bot_with(FLUX, service_s=service_s) as running:
         await done(running, "/image flux cat")
         await done(running, "/image flux cat")

@@ -1,4 +1,4 @@
-"""What panels show is what the commands of their names say, to the same people."""
+"""Panels show the same as the commands of their names, to the same people."""
 
 import asyncio
 from dataclasses import replace
@@ -52,7 +52,7 @@ async def test_a_panel_holds_only_its_readers_jobs_and_finds_them(running: Bot) 
 
 @in_bot(FLUX, SDXL)
 async def test_a_default_is_shown_and_only_admins_may_load(running: Bot) -> None:
-    """A star would not say what is used, and a button be refused."""
+    """A star would not say which model is used, or a button be refused."""
     await ask(running, "/settings --image sdxl --size 640x480")
     settings: SettingsPanel = await read(running, "settings")
     values = {row.name: row.value for row in settings.settings}
@@ -73,7 +73,7 @@ async def test_a_default_is_shown_and_only_admins_may_load(running: Bot) -> None
 
 @in_virtual_time
 async def test_a_panel_offers_what_a_rule_allows() -> None:
-    """People would pick models that are refused, and see another lane than they wait in."""
+    """People would pick models that are refused, or see another lane than theirs."""
     rule = Rule(models=frozenset({"sdxl"}), limits={"lane": "guests", "gpu_seconds_per_day": 600})
     async with bot_with(FLUX, SDXL, rules=[rule]) as running:
         models: ModelsPanel = await read(running, "models")
@@ -87,7 +87,7 @@ async def test_a_panel_offers_what_a_rule_allows() -> None:
 
 @in_virtual_time
 async def test_a_model_that_nobody_asked_for_is_loading_ahead() -> None:
-    """A person would look for whose request fills the GPU."""
+    """A person would wonder whose request fills the GPU."""
     models = [image_model(name, vram_mb=16000, service_s=1.0) for name in ("flux", "sdxl")]
     gpu = replace(host("gpu-1", "comfy"), loads_ahead=True)
     async with bot_with(installation=Installation.of(models, [gpu])) as running:

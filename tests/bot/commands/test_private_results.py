@@ -1,4 +1,4 @@
-"""The whole bot on the fake chats: the results of some people are for them alone, also in groups."""
+"""The whole bot on the fake chats: some people's results are only shown to them, also in groups."""
 
 import asyncio
 from pathlib import Path
@@ -32,7 +32,7 @@ def ended(message: FakeMessage | None) -> bool:
 
 
 async def test_a_command_on_discord_is_answered_to_its_caller_alone(tmp_path: Path) -> None:
-    """Everybody in the channel would see what a rule keeps for the person."""
+    """Everybody in the channel would see what a rule reserves for one person."""
     async with FakeDiscord() as fake, on_discord(fake, tmp_path, ON_DISCORD):
         person, other, channel = fake.person(7), fake.person(8), fake.channel()
         drawn = await person.slash("image", model="flux", prompt="cat")
@@ -52,7 +52,7 @@ async def test_a_command_on_discord_is_answered_to_its_caller_alone(tmp_path: Pa
 
 
 async def test_a_result_on_discord_that_comes_late_is_a_direct_message(tmp_path: Path) -> None:
-    """After fifteen minutes it would be lost, or be posted for everyone."""
+    """After fifteen minutes it would be lost, or posted for everyone."""
     go_on = asyncio.Event()
     async with FakeDiscord() as fake, on_discord(fake, tmp_path, ON_DISCORD, go_on=go_on):
         person = fake.person(7)
@@ -79,7 +79,7 @@ async def test_a_mention_on_discord_is_answered_by_a_direct_message(tmp_path: Pa
 
 
 async def test_a_request_in_a_telegram_group_is_answered_in_private(tmp_path: Path) -> None:
-    """The group would see what a rule keeps for the person."""
+    """The group would see what a rule reserves for one person."""
     async with FakeTelegram() as fake, on_telegram(fake, tmp_path, ON_TELEGRAM):
         person, group = fake.person(7), fake.group()
         asked = person.says("/image flux cat", chat=group)

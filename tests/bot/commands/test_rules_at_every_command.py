@@ -102,7 +102,7 @@ NO_JOBS = frozenset(
 
 
 def test_every_command_has_its_place_in_this_table() -> None:
-    """A command that is added later would be a way round the rules that nobody looked at."""
+    """A command that is added later could be an unnoticed way round the rules."""
     assert DOORS.keys() | NO_JOBS == {each.name for each in COMMANDS if not each.admin}
     assert DOORS.keys().isdisjoint(NO_JOBS)
     tried = {each.kind for doors in DOORS.values() for each in doors}
@@ -119,7 +119,7 @@ def in_bot() -> Inside[Bot]:
 @pytest.mark.usefixtures(playable.__name__)
 @in_bot()
 async def test_each_command_makes_a_job_only_where_a_rule_allows_it(running: Bot) -> None:
-    """People would use a button, a reply or an old job where a command refuses them."""
+    """People could use a button, a reply or an old job where a command refuses them."""
     wrong: list[str] = []
     for at, ((rights, room), kinds) in enumerate(ALLOWED.items()):
         user = f"fake:{at + 1}"
@@ -227,7 +227,7 @@ async def _tried(
 
 @in_bot()
 async def test_an_admin_shows_nobody_what_a_rule_keeps_for_its_owner(running: Bot) -> None:
-    """A group would see what its owner alone may see, or what comes of it."""
+    """A group would see what only its owner may see, or something made from it."""
     job = await done(running, "/image a cat", chat=CIRCLE)
     for line in ("/show", "/again", "/edit", "/vary --id", "/upscale --id", "/edit-image"):
         text = f"{line} {job.id}{' red' if 'edit' in line else ''}"

@@ -1,4 +1,4 @@
-"""A process whose post is over: what it hears and what it would show is the next holder's."""
+"""A process that has lost its role: what it hears and would show is left to the next holder."""
 
 import asyncio
 from itertools import chain, repeat
@@ -23,7 +23,7 @@ def installation(tmp_path: Path) -> Installation:
 
 
 class Looks(ChatLease):
-    """A post that is held as the answers say, and then as the last."""
+    """A role that is held as the answers say, in turn, and then as the last one says."""
 
     def __init__(self, *answers: bool) -> None:
         self._answers = chain(answers, repeat(answers[-1]))
@@ -34,7 +34,7 @@ class Looks(ChatLease):
 
 
 async def left(running: Bot, call: Invocation) -> None:
-    """Make a call, and assert that nothing comes of it."""
+    """Make a call, and assert that it has no effect."""
     calling = asyncio.ensure_future(running.dispatcher.call(call))
     await asyncio.sleep(600)
     assert calling.done() is not call.comes_again, "it would be confirmed, and come no more"
@@ -50,7 +50,7 @@ async def left(running: Bot, call: Invocation) -> None:
 async def test_a_call_that_comes_after_the_post_is_over_is_left_to_the_next_holder(
     answers: tuple[bool, ...], again: bool, tmp_path: Path
 ) -> None:
-    """It would be drawn by one process and answered by two."""
+    """One process would draw the result, and two would answer."""
     async with bot(installation(tmp_path), lease=Looks(*answers)) as running:
         await left(running, running.chat.call("/image flux cat", comes_again=again))
 
@@ -59,7 +59,7 @@ async def test_a_call_that_comes_after_the_post_is_over_is_left_to_the_next_hold
 async def test_a_call_that_the_database_refuses_to_a_former_holder_is_left_to_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A person would read that nothing is accepted, from one process, and "#1" from the other."""
+    """One process would tell the person that nothing is accepted, and the other "#1"."""
 
     async def refused(_user: str) -> None:
         raise Fenced("another process took the post")
@@ -71,7 +71,7 @@ async def test_a_call_that_the_database_refuses_to_a_former_holder_is_left_to_th
 
 @in_virtual_time
 async def test_a_result_of_a_former_holder_is_not_counted_as_undeliverable(tmp_path: Path) -> None:
-    """The next holder would wait for minutes before it shows an image in a chat that works."""
+    """The next holder would wait for minutes before it shows an image in a working chat."""
     async with bot(installation(tmp_path)) as running:
         await running.dispatcher.call(running.chat.call("/image flux cat"))
         await asyncio.sleep(10)

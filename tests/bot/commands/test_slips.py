@@ -1,4 +1,4 @@
-"""A line without a command means what a person would say it means, on every platform."""
+"""A message that is almost a command means what a person would mean by it, on every platform."""
 
 from tests.bot.results import ask, done, drawn, in_bot, said
 from tests.simulation.bot_installation import Bot, settled
@@ -8,7 +8,7 @@ SLIPS = ["//image cat", "/ image cat", "/ /image cat", "///IMAGE", "/image@usher
 
 @in_bot()
 async def test_a_slip_of_the_slash_is_answered_with_the_help_of_that_command(running: Bot) -> None:
-    """A person would wait for an image while a language model ponders the word “//image”."""
+    """A person would wait for an image while a language model answers the word “//image”."""
     for line in SLIPS:
         assert await ask(running, f"/ask {line}") is None, line
     told = (await settled(running)).answers
@@ -17,7 +17,7 @@ async def test_a_slip_of_the_slash_is_answered_with_the_help_of_that_command(run
 
 @in_bot()
 async def test_the_word_help_alone_asks_for_the_commands(running: Bot) -> None:
-    """The first word that people send to a bot would be pondered by a language model."""
+    """A language model would answer the first word that people send to a bot."""
     for line in ("help", "Hilfe"):
         assert await ask(running, f"/ask {line}", group=True) is None, line
     assert said(await ask(running, "/ask help me")) == [("user", "help me")]
@@ -28,7 +28,7 @@ async def test_the_word_help_alone_asks_for_the_commands(running: Bot) -> None:
 
 @in_bot()
 async def test_a_command_without_words_in_a_reply_draws_the_words_replied_to(running: Bot) -> None:
-    """Who likes somebody's idea for an image would have to type it again."""
+    """A person who likes another person's idea for an image would have to type it again."""
     theirs = {"quoted": "a cat in a hat", "quoted_by": "Bob"}
     for line in ("/image", "/image flux --seed 7"):
         assert drawn(await done(running, line, **theirs)).prompt == "a cat in a hat"
@@ -42,7 +42,7 @@ async def test_a_command_without_words_in_a_reply_draws_the_words_replied_to(run
 
 @in_bot()
 async def test_other_words_with_slashes_are_questions(running: Bot) -> None:
-    """A question about paths or code would be taken for a command."""
+    """A question about paths or code would be read as a command."""
     lines = ("// is a comment", "/usr/bin is full", "/ 2 = 1?", "a //image", "/image@a.b c")
     for number, line in enumerate(lines):
         job = await ask(running, f"/ask {line}", user=f"fake:{number}")

@@ -1,4 +1,4 @@
-"""Configurations to try, and what is wrong with them."""
+"""Configurations to try, and their faults."""
 
 import textwrap
 
@@ -26,5 +26,5 @@ def problems(text: str, **environ: str) -> tuple[str, ...]:
 
 
 def with_lines(*lines: str) -> str:
-    """Return the small configuration with further lines; they begin at line 10."""
+    """Return the small configuration with more lines; they begin at line 10."""
     return SMALL + "".join(f"{line}\n" for line in lines)

@@ -140,7 +140,7 @@ def test_a_file_saved_by_a_windows_editor_is_read(tmp_path: Path) -> None:
 
 
 def test_yaml_of_another_decade_holds_no_traps() -> None:
-    """`on`, 12:30 or 010 would silently become something else than what is written."""
+    """`on`, 12:30 or 010 would silently be read as something else than is written."""
     config = parse(
         SMALL.replace("flux:", "on:").replace("]}", "], aliases: [12:30, yes], max_waiting: 010}"),
         {},
@@ -150,7 +150,7 @@ def test_yaml_of_another_decade_holds_no_traps() -> None:
 
 
 def test_roles_take_what_they_leave_out_from_everybodys_limits() -> None:
-    """A role made to give more would silently give the defaults in all else."""
+    """A role made to give more would silently reset all other limits to the defaults."""
     text = with_lines(
         "limits: {open_per_person: 3, queued_per_person: 2, per_hour: 10}",
         "roles:",
@@ -167,7 +167,7 @@ def test_roles_take_what_they_leave_out_from_everybodys_limits() -> None:
 
 
 def test_what_a_model_can_do_follows_from_its_kind_and_workflow() -> None:
-    """A model would be offered for what it cannot do, or an operator must state the obvious."""
+    """A model would be offered for what it cannot do, or an operator have to state the obvious."""
     cases: list[tuple[str, str, set[str]]] = [
         ("comfyui", "workflow: sdxl.json", {"text-to-image", "image-to-image"}),
         ("comfyui", "workflow: flux-schnell.json", {"text-to-image"}),
@@ -216,7 +216,7 @@ def test_an_operators_workflow_lies_beside_the_configuration(tmp_path: Path) -> 
 
 
 def test_secrets_come_from_named_environment_variables() -> None:
-    """A token would have to stand in the file."""
+    """Tokens would have to be written into the file."""
     text = with_lines(
         "  discord: {token: '${D}'}",
         "  telegram: {token: '${T:-7:other-signs-that-are-long-enough}'}",
@@ -240,7 +240,7 @@ def test_a_missing_variable_is_told_with_its_line() -> None:
 
 
 def test_variables_stand_only_where_secrets_belong() -> None:
-    """A prompt or a name could draw a secret out of the environment."""
+    """A prompt or a name could read a secret from the environment."""
     assert problems(with_lines("defaults: {image: '${HOME}'}"), HOME="x") == (
         "config.yaml:10: defaults.image: ${NAME} is replaced by a variable only in api_url, database, proxy, token, url",
     )

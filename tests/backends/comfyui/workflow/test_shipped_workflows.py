@@ -66,7 +66,7 @@ def test_a_template_that_draws_takes_seeds_and_loras(subtests: pytest.Subtests) 
 
 
 def test_each_of_several_repainted_images_keeps_what_is_not_masked() -> None:
-    """Of several images only the first would come: the node takes as many as it is laid upon."""
+    """Only the first of several images would come: the node makes one for each background."""
     (path,) = (path for path in SHIPPED if path.name == "flux-fill.json")
     graph = asked(shipped(path), count=3)
     (kept,) = (node for node in graph.values() if node.class_type == "ImageCompositeMasked")

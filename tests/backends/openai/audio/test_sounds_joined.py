@@ -28,7 +28,7 @@ def test_a_sound_is_what_its_first_bytes_say(subtests: pytest.Subtests) -> None:
 
 
 def test_wav_files_become_one_of_the_true_length(subtests: pytest.Subtests) -> None:
-    """Players would end with the first part, or wait for hours of a streamed header."""
+    """Players would stop after the first part, or wait for the hours a streamed header states."""
     for told in [True, False]:
         with subtests.test(told=told):
             whole = joined([wav(0.5, told=told), wav(0.25, told=told)])
@@ -51,7 +51,7 @@ def test_wav_files_of_different_rates_are_not_joined() -> None:
 
 
 def test_mp3_files_become_frames_in_a_row() -> None:
-    """The tag of the second part would be noise, and the count of the first the length."""
+    """The second part's tag would be played as noise, and its length would be that of the first."""
     whole = joined([mp3(3, tagged=True, counted=True), mp3(2, tagged=True, counted=True)])
     assert whole == mp3(5)
 

@@ -171,7 +171,7 @@ async def test_language_and_words_are_passed_on() -> None:
 
 
 async def test_llama_cpp_is_still_told_to_write_down() -> None:
-    """Its prompt is the whole instruction: the model would talk about Ada instead."""
+    """Without an instruction in its prompt, the model would talk about Ada."""
     async with speech("llamacpp") as server, connected(server) as backend:
         await heard(backend, prompt="Usher, Ada")
         await heard(backend)
@@ -226,7 +226,7 @@ async def test_another_page_is_no_whisper_cpp() -> None:
 async def test_a_model_without_segments_is_asked_without_from_then_on(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Parakeet on speaches answers `verbose_json` with status 500; each piece would be sent twice."""
+    """Parakeet on Speaches answers `verbose_json` with status 500: all would be sent twice."""
     monkeypatch.setattr(transcription, "PIECE_S", 1.0)
     monkeypatch.setattr(transcription, "PAUSE_S", 0.5)
     async with speech(kind) as server, connected(server) as backend:
@@ -284,7 +284,7 @@ async def test_what_is_no_recording_is_told_before_it_is_sent() -> None:
 async def test_a_long_recording_is_written_down_in_pieces(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server like vLLM takes ten minutes, and a person would see nothing until the end of an hour."""
+    """A server like vLLM accepts ten minutes, and people would see nothing for an hour."""
     monkeypatch.setattr(transcription, "PIECE_S", 1.0)
     monkeypatch.setattr(transcription, "PAUSE_S", 0.5)
     async with speech(kind) as server, connected(server) as backend:

@@ -39,13 +39,13 @@ WAYS = (edit, chat, response, job, embedding)
 
 
 def accepted(path: str) -> int:
-    """Return the status of a call that is taken."""
+    """Return the status of a call that is accepted."""
     return 202 if path == "/jobs" else 200
 
 
 @asynccontextmanager
 async def fetching(folder: Path, body: bytes) -> AsyncIterator[tuple[Api, ImagesExample]]:
-    """Run the bot beside pictures.example, which answers with these bytes and an untrue type."""
+    """Run the bot beside pictures.example, which answers with these bytes and a false type."""
 
     async def answer(writer: Any) -> None:
         about = f"Content-Type: text/html\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -72,7 +72,7 @@ async def fetching(folder: Path, body: bytes) -> AsyncIterator[tuple[Api, Images
 async def test_an_address_is_fetched_where_that_is_allowed(
     tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    """Clients that send addresses would need another program between."""
+    """Clients that send addresses would need another program in between."""
     async with fetching(tmp_path, png(Comment="at home")) as (api, server):
         for count, (path, body) in enumerate((way(URL) for way in WAYS), start=1):
             with subtests.test(path, count=count):
@@ -87,7 +87,7 @@ async def test_an_address_is_fetched_where_that_is_allowed(
 async def test_what_is_fetched_is_known_by_its_bytes(
     tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    """A page would lie in the database, called an image."""
+    """A web page would be stored in the database as an image."""
     async with fetching(tmp_path, b"<html>a secret of the network</html>") as (api, _):
         for way in WAYS:
             with subtests.test(way.__name__):
@@ -104,7 +104,7 @@ async def test_what_is_fetched_is_known_by_its_bytes(
 async def test_no_address_is_fetched_unless_the_operator_allows_it(
     tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    """A default that fetches makes every installation a door to its network."""
+    """A default that fetches would make every installation a door to its network."""
 
     def never(**_: object) -> Fetcher:
         raise AssertionError("a fetcher was made")
@@ -120,7 +120,7 @@ async def test_no_address_is_fetched_unless_the_operator_allows_it(
 async def test_nothing_is_fetched_for_a_banned_person(
     tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    """A ban would leave them a way to make this machine fetch and decode what they choose."""
+    """A banned person could still make this machine fetch and decode files of their choice."""
     async with fetching(tmp_path, png()) as (api, server):
         await People(api.parts.database).change("api:local", banned_at=1.0)
         for path, body in (way(URL) for way in WAYS):
@@ -133,7 +133,7 @@ async def test_nothing_is_fetched_for_a_banned_person(
 async def test_nothing_is_fetched_for_a_model_that_cannot_take_it(
     tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    """A misspelt name would cost a fetch and a decoder, and the caller seconds."""
+    """A misspelt name would cost a fetch and a decoder, and make the caller wait for seconds."""
     async with fetching(tmp_path, png()) as (api, server):
         for count, way in enumerate(WAYS, start=1):
             path, body = way(URL)

@@ -1,4 +1,4 @@
-"""The bodies of all requests together are bounded, by person and as a whole."""
+"""The request bodies in memory are limited, per person and altogether."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ async def waiting(room: BodyMemory, body: HeldBody) -> asyncio.Task[None]:
 
 
 async def test_a_body_waits_until_another_is_stored() -> None:
-    """Fifty callers of 64 MB each would take the memory of the machine."""
+    """Fifty callers of 64 MB each would fill the machine's memory."""
     room = BodyMemory()
     first = await filled(room, "a", A_PERSONS)
     second = await filled(room, "b", ROOM - A_PERSONS)
@@ -47,7 +47,7 @@ async def test_a_body_waits_until_another_is_stored() -> None:
 
 
 async def test_one_person_leaves_room_for_others() -> None:
-    """A program that never completes its requests must not stop everyone's images."""
+    """A program that never completes its requests would stop everyone's images."""
     room = BodyMemory()
     await filled(room, "a", A_PERSONS)
     greedy = HeldBody(room, "a")
@@ -60,7 +60,7 @@ async def test_one_person_leaves_room_for_others() -> None:
 async def test_small_bodies_never_wait_and_a_large_one_is_refused_in_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """An ordinary question goes through while images wait."""
+    """An ordinary question would wait behind images."""
     monkeypatch.setattr(bodies, "WAIT_S", 0.01)
     room = BodyMemory()
     await filled(room, "a", ROOM)
@@ -77,7 +77,7 @@ async def test_small_bodies_never_wait_and_a_large_one_is_refused_in_the_end(
 async def test_what_is_made_of_a_large_text_takes_room_until_it_is_stored(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Ten texts of 7 MB at once took 300 MB, though their bodies fitted."""
+    """Ten texts of 7 MB at once took 300 MB, although their bodies were within the limit."""
     released: list[int] = []
     release = BodyMemory.release
 
@@ -115,7 +115,7 @@ async def test_a_caller_who_waits_holds_nothing_of_a_stored_request(
     asked: Callable[[str], dict[str, object]],
     streams: bool,
 ) -> None:
-    """Hundreds wait for minutes, and each with a conversation would fill the machine."""
+    """Hundreds of callers wait for minutes: with a conversation each they would fill the memory."""
     held: list[str] = []
 
     async def waiting_now(
@@ -137,7 +137,7 @@ async def test_a_caller_who_waits_holds_nothing_of_a_stored_request(
 async def test_unfinished_requests_are_bounded_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing of a body is counted after its request, and every request counts."""
+    """Nothing of a body is counted after its request, and every unfinished request counts."""
     monkeypatch.setattr(bodies, "ROOM", 200_000)
     monkeypatch.setattr(bodies, "WAIT_S", 0.05)
     refused = asyncio.Event()

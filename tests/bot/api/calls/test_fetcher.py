@@ -1,4 +1,4 @@
-"""Fetching from a server that means no good, over real TLS on a loopback port."""
+"""Fetching from a hostile server, over real TLS on a loopback port."""
 
 import asyncio
 import gzip
@@ -66,7 +66,7 @@ async def example(
 
 
 async def test_an_image_is_fetched_by_its_servers_name(tmp_path: Path) -> None:
-    """Servers of many names would not know which image is meant, nor have a right certificate."""
+    """A server of many names would not know which image is meant, nor have a right certificate."""
     async with example(tmp_path) as (fetcher, server):
         assert await fetcher.get(f"{URL}?a=%2F", MOST) == b"pixels"
     (asked,) = server.asked
@@ -111,7 +111,7 @@ async def test_a_name_that_leads_inside_is_not_asked(tmp_path: Path) -> None:
 
 
 async def test_a_name_that_does_not_exist_is_told_alike(tmp_path: Path) -> None:
-    """The difference would tell which names there are inside."""
+    """The difference would reveal which names exist inside."""
 
     def lost(_name: str) -> list[str]:
         raise OSError(-2, "Name or service not known")
@@ -187,7 +187,7 @@ async def test_nothing_is_unpacked(tmp_path: Path) -> None:
 
 
 def slow(first: bytes, then: bytes) -> Answer:
-    """Answer with the first bytes, then with a few every moment forever."""
+    """Answer with the first bytes, then with a few every moment, forever."""
 
     async def answer(writer: asyncio.StreamWriter) -> None:
         writer.write(first)
@@ -209,7 +209,7 @@ SLOW: dict[str, Answer] = {
 
 
 async def test_a_slow_answer_is_given_up(tmp_path: Path) -> None:
-    """A call, and its place among those that fetch, would be held forever."""
+    """A call, and its place among the calls that fetch, would be occupied forever."""
     for answer in SLOW.values():
         async with example(tmp_path, answer, whole_s=SHORT_S) as (fetcher, _):
             with pytest.raises(NotFetched):

@@ -1,4 +1,4 @@
-"""Images of jobs: in a form, sent ahead, or the result of an earlier job."""
+"""Images of jobs: in a form, uploaded before, or the result of an earlier job."""
 
 import io
 import json
@@ -80,7 +80,7 @@ BAD_FORMS: tuple[dict[str, str | bytes], ...] = (
 
 
 async def test_a_bad_form_makes_no_job(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    """A mistake would wait in line to fail."""
+    """A mistake would wait in the queue only to fail."""
     async with running(tmp_path, ABLE) as api:
         for fields in BAD_FORMS:
             with subtests.test(str(fields)[:80]):
@@ -101,7 +101,7 @@ async def test_a_result_goes_into_the_next_job(tmp_path: Path) -> None:
 
 
 async def test_an_image_sent_ahead_is_used_in_jobs(tmp_path: Path) -> None:
-    """An image for many jobs would be sent with each."""
+    """An image for many jobs would be sent with each of them."""
     async with (
         running(tmp_path, ABLE) as api,
         openai.AsyncOpenAI(base_url=api.url, api_key="none", timeout=WAIT_S) as client,
@@ -148,7 +148,7 @@ async def test_another_persons_file_is_none(tmp_path: Path) -> None:
 
 
 async def test_only_images_are_stored(api: Api) -> None:
-    """The database would be anyone's disk."""
+    """Anyone could use the database as a disk."""
     cases: list[bytes] = [b"", b"no image", b"<svg/>", b"\x89PNG\r\n\x1a\n"]
     for data in cases:
         answer = await sent(api, "/files", form(file=data), status=400)
@@ -174,7 +174,7 @@ async def test_each_person_stores_so_much(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 async def test_files_expire_and_are_forgotten(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Images would be kept forever, and after their person asked to be forgotten."""
+    """Images would be kept forever, even after their person asked to be forgotten."""
     uploads = uploads_module.Uploads(api.parts.database)
     old = await sent(api, "/files", form(file=png()))
     later = SystemClock().now() + KEPT_S + 60
@@ -202,7 +202,7 @@ PARTS = {
 
 
 async def test_a_part_of_a_file_is_sent(api: Api, subtests: pytest.Subtests) -> None:
-    """A download that broke off would begin again, and a player could not seek."""
+    """A broken download would start from the beginning, and a player could not seek."""
     file = await sent(api, "/files", form(file=png()))
     url = f"{api.url}/files/{file['id']}/content"
     async with api.session.get(url) as answer:

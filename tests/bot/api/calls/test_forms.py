@@ -36,7 +36,7 @@ def part(name: str | None, data: bytes, more: str = "", headers: bytes = b"") ->
 
 
 class Forms:
-    """A server that reads forms, and what it says of the last one."""
+    """A server that reads forms, with its description of the last one."""
 
     def __init__(self, url: str, port: int, session: aiohttp.ClientSession) -> None:
         self.port = port
@@ -106,7 +106,7 @@ async def test_a_file_is_known_by_its_field_only(server: Forms) -> None:
 async def test_files_keep_their_order_and_a_file_may_contain_what_resembles_a_boundary(
     server: Forms,
 ) -> None:
-    """The first image is the one that is edited."""
+    """Another image than the first would be edited."""
     tricky = b"\r\n--cu\r\n--cux\r\n-\r\n\r\n"
     body = part("image[]", b"1") + part("mask", b"") + part("image[]", tricky) + END
     status, form = await server.send(body)
@@ -163,7 +163,7 @@ BROKEN: dict[str, tuple[bytes, str]] = {
 
 
 async def test_a_broken_form_is_a_bad_request(server: Forms, subtests: pytest.Subtests) -> None:
-    """The caller would wait forever, or read that the server has a bug."""
+    """The caller would wait forever, or be told of a bug in the server."""
     for how, (body, kind) in BROKEN.items():
         with subtests.test(how):
             status, answer = await server.send(body, kind)
@@ -179,7 +179,7 @@ async def test_another_kind_of_body_is_named(server: Forms) -> None:
 
 
 async def test_a_form_in_gzip_is_read(server: Forms, caplog: pytest.LogCaptureFixture) -> None:
-    """A gateway would call a standard encoding broken; one that is broken would fill the log."""
+    """A gateway's standard encoding would be called broken, or a broken body would fill the log."""
     packed = {"Content-Encoding": "gzip"}
     status, form = await server.send(gzip.compress(TEXT + END), headers=packed)
     assert (status, form["fields"]) == (200, {"prompt": "a cät"})
@@ -211,7 +211,7 @@ async def test_nothing_of_an_oversized_body_is_kept() -> None:
 
 
 async def test_a_body_announced_as_too_large_is_not_read(server: Forms) -> None:
-    """Sixty-four megabytes would cross the network to be refused."""
+    """Sixty-four megabytes would cross the network only to be refused."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     head = f"POST / HTTP/1.1\r\nHost: x\r\nContent-Type: {TYPE}\r\nContent-Length: 99999999\r\n\r\n"
     writer.write(head.encode())
@@ -222,7 +222,7 @@ async def test_a_body_announced_as_too_large_is_not_read(server: Forms) -> None:
 
 @pytest.mark.parametrize("sent", [b"", TEXT, TEXT + FILE[:-4]])
 async def test_a_body_that_stops_is_given_up(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A connection would be held forever by a few bytes."""
+    """A few bytes could hold a connection forever."""
     monkeypatch.setattr(bodies, "SILENT_S", 0.05)
     async with forms() as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
@@ -244,7 +244,7 @@ async def test_a_body_that_stops_is_given_up(sent: bytes, monkeypatch: pytest.Mo
     ).map(b"".join)
 )
 def test_whatever_bytes_come_a_form_is_read_or_refused(body: bytes) -> None:
-    """An error no one thought of would be a bug with a line in the log for every call."""
+    """An error no one thought of would be reported as a bug and logged for every call."""
 
     async def send() -> int:
         async with forms() as server:

@@ -1,4 +1,4 @@
-"""Images that are none, too large or bombs, by every way a request can bring one."""
+"""Files that are no images, too large or bombs, in every part of a request that takes an image."""
 
 import asyncio
 import base64
@@ -67,7 +67,7 @@ WAYS: list[Callable[[str], Body]] = [chat, response, embedding, edit, job, talk]
 
 
 def png(width: int, height: int, *chunks: tuple[bytes, bytes]) -> bytes:
-    """Return an image whose header says how large it is; its pixels are missing."""
+    """Return an image whose header states its size; its pixels are missing."""
 
     def chunk(kind: bytes, body: bytes) -> bytes:
         ends = struct.pack(">I", zlib.crc32(kind + body))
@@ -100,7 +100,7 @@ DRAWING = b"<svg xmlns='http://www.w3.org/2000/svg'/>"
 
 @cache
 def files() -> dict[str, bytes]:
-    """Return the files by what they are; made once, and only where they are tried."""
+    """Return the files by their names; they are made once, and only where they are used."""
     return {
         "nothing": b"",
         "a text": b"not an image",
@@ -146,7 +146,7 @@ def images() -> dict[str, str]:
 async def test_an_image_that_is_none_is_refused_by_name(
     api: Api, subtests: pytest.Subtests
 ) -> None:
-    """It would reach a server, or end the bot."""
+    """It would reach a server, or crash the bot."""
     for way, (name, url) in product(WAYS, images().items()):
         if name == "21 MB" and way is not chat:
             continue  # all ways share one door, and this takes a second each
@@ -163,7 +163,7 @@ async def test_an_image_that_is_none_is_refused_by_name(
 
 
 async def test_a_file_that_is_no_image_is_refused_in_a_form(api: Api) -> None:
-    """The form is another door to the same check."""
+    """A form would be a way round the check."""
     for name, data in files().items():
         form = aiohttp.FormData({"prompt": "red", "model": "flux"})
         kind = "image/png"
@@ -189,7 +189,7 @@ WRONG: list[Any] = [
 
 
 async def test_an_image_of_another_type_is_refused(api: Api, subtests: pytest.Subtests) -> None:
-    """A number where a text belongs would be a bug with a line in the log."""
+    """A number in place of a text would be a bug and logged as one."""
     for way, value in product(WAYS, WRONG):
         with subtests.test(way.__name__, value=str(value)[:40]):
             path, body = way(value)
@@ -198,7 +198,7 @@ async def test_an_image_of_another_type_is_refused(api: Api, subtests: pytest.Su
 
 
 async def test_a_call_has_so_many_images(tmp_path: Path) -> None:
-    """Each takes a moment to decode; thousands would hold up everyone's."""
+    """Each takes a moment to decode; thousands would hold up everyone's images."""
     part = {"type": "image_url", "image_url": {"url": data_url(GOOD)}}
     body = chat("")[1]
 

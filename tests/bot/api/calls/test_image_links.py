@@ -1,4 +1,4 @@
-"""Images as addresses: signed links that open without a key, until they end."""
+"""Images as addresses: signed links that open without a key until they expire."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,7 +19,7 @@ CAT: dict[str, Any] = {"model": "flux", "prompt": "a cat", "response_format": "u
 async def drawn(
     folder: Path, text: str = CLOSED, headers: dict[str, str] | None = None
 ) -> AsyncIterator[tuple[Api, Page, str, str]]:
-    """Draw an image, and give its address and the key that asked for it."""
+    """Draw an image, and return its address and the key that asked for it."""
     async with running(folder, text) as api:
         page = await page_of(api)
         key = await new_key(page)
@@ -39,7 +39,7 @@ async def status(api: Api, url: str, **headers: str) -> int:
 
 
 async def test_a_link_opens_without_a_key_and_with_any(tmp_path: Path) -> None:
-    """A browser sends none, and Open WebUI sends the one it has."""
+    """A browser sends no key, and Open WebUI sends the one it has."""
     async with drawn(tmp_path) as (api, _, url, key):
         assert url.startswith(f"{api.url}/originals/")
         assert key not in url
@@ -77,7 +77,7 @@ async def test_a_link_that_was_changed_brings_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["delete", "forget", "ban"])
 async def test_a_link_ends_with_what_it_is_for(how: str, tmp_path: Path) -> None:
-    """What was deleted, or is of a person shut out, would still be had."""
+    """An image that was deleted, or whose person is banned, could still be fetched."""
     async with drawn(tmp_path) as (api, page, url, _):
         if how == "delete":
             await page.say("/delete 1")
@@ -89,7 +89,7 @@ async def test_a_link_ends_with_what_it_is_for(how: str, tmp_path: Path) -> None
 
 
 async def test_a_link_begins_with_the_address_of_the_api(tmp_path: Path) -> None:
-    """Programs elsewhere would ask themselves for the image."""
+    """Programs on other machines would ask their own machine for the image."""
     text = CLOSED.replace("api:\n", "api:\n  url: https://usher.example/\n")
     async with drawn(tmp_path, text) as (api, _, url, _key):
         assert url.startswith("https://usher.example/v1/originals/")
@@ -99,7 +99,7 @@ async def test_a_link_begins_with_the_address_of_the_api(tmp_path: Path) -> None
 
 
 async def test_the_package_gets_a_link_where_it_asks_for_one(tmp_path: Path) -> None:
-    """Its callers would find neither an image nor an address."""
+    """Callers that use the package would find neither an image nor an address."""
     async with drawn(tmp_path) as (api, _, _url, key):
         client = openai.AsyncOpenAI(base_url=api.url, api_key=key, timeout=WAIT_S)
         linked = await client.images.generate(

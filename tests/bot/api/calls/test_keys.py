@@ -1,4 +1,4 @@
-"""Keys: made in a chat, shown once, and the person wherever they are used."""
+"""Keys: made in a chat, shown once, and valid for their person everywhere."""
 
 import re
 import sqlite3
@@ -30,7 +30,7 @@ class Page:
         self.tab = tab
 
     async def say(self, text: str) -> str:
-        """Say a line and return the words of the answer to it."""
+        """Send a message and return the text of the answer."""
         key = await self.tab.say(text)
         while True:
             for entry in (await self.tab.next("messages"))["entries"]:
@@ -67,7 +67,7 @@ async def new_key(page: Page, more: str = "") -> str:
 
 
 def where(secret: str, folder: Path) -> list[str]:
-    """Return the files that hold a secret."""
+    """Return the files that contain a secret."""
     return [file.name for file in folder.iterdir() if secret.encode() in file.read_bytes()]
 
 
@@ -76,7 +76,7 @@ def bearer(key: str) -> dict[str, str]:
 
 
 async def test_a_key_is_the_person_who_made_it(api: Api) -> None:
-    """What a person uses by a key would count for no one."""
+    """What a person uses by a key would be counted for no one."""
     await api.post("/chat/completions", CAT, status=401)
     key = await new_key(await page_of(api))
     await api.post("/chat/completions", CAT, headers=bearer(key))
@@ -99,7 +99,7 @@ async def test_a_key_is_written_nowhere(tmp_path: Path) -> None:
 
 
 async def test_a_revoked_key_ends_at_once(api: Api, page: Page) -> None:
-    """A lost key would go on being a person."""
+    """A lost key would go on being valid."""
     key = await new_key(page)
     await api.post("/chat/completions", CAT, headers=bearer(key))
     assert "no longer works" in await page.say("/key revoke 1")
@@ -107,7 +107,7 @@ async def test_a_revoked_key_ends_at_once(api: Api, page: Page) -> None:
 
 
 async def test_a_key_expires_when_it_was_said_to(api: Api, page: Page, tmp_path: Path) -> None:
-    """A key lent for a day would open the door for good."""
+    """A key lent for a day would be valid for good."""
     for more in ("lap top 30d", "30D", "x --days 30", "y 2w", "q 30MIN", "r 6m"):
         await new_key(page, more)
     key = await new_key(page, "z 12h")
@@ -154,7 +154,7 @@ def test_a_number_in_a_name_is_no_time(name: str) -> None:
 
 
 async def test_a_key_with_a_time_that_cannot_be_read_is_not_made(page: Page) -> None:
-    """It would be made all the same, and its person told nothing."""
+    """A key would be made all the same, and its person told nothing."""
     for command in ("/key new k 10s", "/key new --service k 1.5h", "/key new k 30d --days 5"):
         said = await page.say(command)
         assert "30min, 12h, 30d or 2w" in said, said
@@ -188,7 +188,7 @@ async def test_forgetting_a_person_ends_their_keys(api: Api, page: Page) -> None
 
 
 async def test_what_is_no_key_is_refused(api: Api) -> None:
-    """A guess would be a person."""
+    """A guessed key would let anyone in."""
     cases: list[str] = [
         "Bearer",
         "Bearer ush_short",
@@ -204,7 +204,7 @@ async def test_what_is_no_key_is_refused(api: Api) -> None:
 
 
 async def test_guesses_are_limited_by_address(api: Api, page: Page) -> None:
-    """Keys could be tried by the thousand; who has a right one is not locked out."""
+    """Keys could be guessed by the thousand, or the owner of a valid key be locked out."""
     key, unused = await new_key(page), await new_key(page)
     await api.post("/chat/completions", CAT, headers=bearer(key))
     statuses: list[int] = []
@@ -219,7 +219,7 @@ async def test_guesses_are_limited_by_address(api: Api, page: Page) -> None:
 
 
 async def test_a_key_may_come_as_x_api_key(api: Api) -> None:
-    """Continue sends it so."""
+    """Continue sends its key this way."""
     key = await new_key(await page_of(api))
     headers = {"x-api-key": key}
     async with api.session.get(f"{api.url}/models", headers=headers) as answer:
@@ -261,14 +261,14 @@ async def test_the_people_behind_a_service_are_banned_with_it(tmp_path: Path) ->
 
 
 async def test_an_ordinary_key_stands_for_nobody_else(api: Api) -> None:
-    """A caller could write a header and be another person."""
+    """A caller could write a header and act as another person."""
     mine = bearer(await new_key(await page_of(api)))
     await api.post("/chat/completions", CAT, headers={**mine, "X-OpenWebUI-User-Id": "bob"})
     assert len(await api.parts.queue.jobs.history("web:local", limit=9)) == 1
 
 
 async def test_open_webui_shows_the_place_in_line(api: Api) -> None:
-    """Its people would look at an empty answer."""
+    """Open WebUI's people would look at an empty answer."""
     key = await new_key(await page_of(api), "--style openwebui")
     api.session.headers.update(bearer(key))
     events, comments = await api.stream("/chat/completions", CAT)

@@ -1,4 +1,4 @@
-"""Large files of calls and answers are written, decoded and digested beside the event loop."""
+"""Large files of calls and answers are written, decoded and hashed outside the event loop."""
 
 import asyncio
 import base64
@@ -27,7 +27,7 @@ def output(data: bytes) -> Output:
 
 
 class Noted:
-    """Calls a function and notes in which thread."""
+    """Calls a function and records in which thread."""
 
     def __init__(self, function: Any) -> None:
         self._function = function
@@ -86,7 +86,7 @@ async def test_files_are_digested_beside_the_loop(monkeypatch: pytest.MonkeyPatc
 
 
 def test_broken_lines_of_base64_are_joined() -> None:
-    """Programs that break long lines would be refused; letters that no program writes are."""
+    """Programs that break long lines would be refused, or letters that no program writes taken."""
     text = base64.encodebytes(LARGE).decode().replace("\n", "\r\n\t ")
     assert data_of(text) == LARGE
     assert data_of(f"data:image/png;base64,{text}") == LARGE

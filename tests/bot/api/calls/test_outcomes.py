@@ -51,7 +51,7 @@ def test_every_problem_has_a_status_that_says_whose_it_is(what: ProblemKind) -> 
 
 
 def test_every_failure_of_a_server_is_the_servers(subtests: pytest.Subtests) -> None:
-    """A busy or dying server would be a bug of Usher's to programs."""
+    """Programs would take a busy or dying server for a bug in Usher."""
     failures = {e for e in vars(errors).values() if isinstance(e, type)} - {errors.KeyRefused}
     for kind in sorted(failures, key=lambda each: each.__name__):
         if issubclass(kind, BackendError) and kind().retryable and kind is not BackendError:
@@ -72,7 +72,7 @@ def test_every_failure_of_a_server_is_the_servers(subtests: pytest.Subtests) -> 
 def test_a_busy_server_says_when_to_ask_again(
     values: dict[str, int], after: str, words: str
 ) -> None:
-    """A program, or a person, would try at once, or never again."""
+    """A program or a person would retry at once, or never."""
     ended = errors.problem_of(Busy("429")).model_copy(update={"values": values})
     error = error_of(ended)
     assert (error.status, error.headers["Retry-After"]) == (429, after)

@@ -1,4 +1,4 @@
-"""Which addresses may be fetched, in every spelling of those that may not."""
+"""Which addresses may be fetched, and every spelling of those that may not."""
 
 import socket
 from ipaddress import ip_address
@@ -11,7 +11,7 @@ from bot.api.calls.fetcher import NotFetched, is_elsewhere, is_public, target_of
 
 
 def test_an_address_is_asked_as_it_was_written() -> None:
-    """A signed address that is written in another way is refused by its server."""
+    """A server would refuse a signed address that is written in another way."""
     cases: list[tuple[str, str]] = [
         ("https://example.com/", "https://example.com/"),
         (
@@ -91,7 +91,7 @@ FORBIDDEN = (
 
 
 def test_what_may_not_be_asked_is_not_looked_up(subtests: pytest.Subtests) -> None:
-    """A request could make the bot ask what only the bot can reach."""
+    """A request could make the bot reach what only the bot can reach."""
     for text in FORBIDDEN:
         with subtests.test(text[:80]), pytest.raises(NotFetched):
             target_of(text)
@@ -103,7 +103,7 @@ def test_what_may_not_be_asked_is_not_looked_up(subtests: pytest.Subtests) -> No
     )
 )
 def test_whatever_is_written_only_a_name_on_the_internet_is_left(text: str) -> None:
-    """A parser could take one address for another."""
+    """A parser could read an address differently from the one that fetches it."""
     try:
         target = target_of(text)
     except NotFetched:
@@ -191,7 +191,7 @@ def test_everything_else_is_not() -> None:
 
 
 def test_an_address_of_this_machine_is_not_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Services that listen on every address of a public server would be reached from within."""
+    """Services that listen on every address of a public server would be reachable from within."""
     monkeypatch.setattr("bot.api.calls.fetcher.is_public", lambda _text: True)
     assert not is_elsewhere("127.0.0.1")
     assert is_elsewhere("93.184.216.34")

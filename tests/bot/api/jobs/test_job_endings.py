@@ -23,7 +23,7 @@ def ended_job() -> Job:
 
 
 class Away:
-    """Deliveries of a database that is away."""
+    """Deliveries with a database that is away."""
 
     def __init__(self) -> None:
         self.tries = 0
@@ -63,7 +63,7 @@ async def test_an_end_is_acknowledged_once_the_database_is_back() -> None:
 
 @in_virtual_time
 async def test_a_stop_while_the_database_is_away_is_a_stop() -> None:
-    """The process would log a bug, and begin again what it should end."""
+    """The process would log a bug, and restart what it should end."""
     running = asyncio.create_task(endings(Away()).run())
     await asyncio.sleep(AGAIN_S / 2)
     running.cancel()

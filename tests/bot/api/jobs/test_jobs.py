@@ -24,7 +24,7 @@ async def done(api: Api, job: Any) -> Any:
 
 
 async def test_an_image_is_drawn_and_fetched(api: Api) -> None:
-    """A program could not have an image."""
+    """A program could not get an image."""
     job = await api.post("/jobs", DRAW, status=202)
     assert job["state"] in {"pending", "processing"}
     assert job["model"] == "flux"
@@ -43,7 +43,7 @@ async def test_an_image_is_drawn_and_fetched(api: Api) -> None:
 
 
 async def test_a_text_is_written(api: Api) -> None:
-    """A program that polls would have no answers."""
+    """A program that polls would get no answers."""
     ended = await done(api, await api.post("/jobs", CHAT, status=202))
     assert ended["state"] == "completed"
     assert "What is a cat?" in ended["text"]
@@ -60,7 +60,7 @@ async def test_an_image_starts_from_another(tmp_path: Path) -> None:
 
 
 async def test_a_waiting_job_says_where_it_stands(tmp_path: Path) -> None:
-    """A program could only wait in the dark."""
+    """A program could not see how far its job is."""
     async with running(tmp_path, SLOW) as api:
         first = await api.post("/jobs", DRAW, status=202)
         await api.until(lambda jobs: any(job.started_at for job in jobs))
@@ -78,7 +78,7 @@ async def test_a_waiting_job_says_where_it_stands(tmp_path: Path) -> None:
 
 
 async def test_a_job_is_cancelled_waiting_or_running(tmp_path: Path) -> None:
-    """A program could not take a request back."""
+    """A program could not withdraw a request."""
     async with running(tmp_path, SLOW) as api:
         running_job = await api.post("/jobs", DRAW, status=202)
         await api.until(lambda jobs: any(job.started_at for job in jobs))
@@ -92,7 +92,7 @@ async def test_a_job_is_cancelled_waiting_or_running(tmp_path: Path) -> None:
 
 
 async def test_a_long_poll_ends_with_its_time(tmp_path: Path) -> None:
-    """A client would give the connection up for dead."""
+    """A client would consider the connection lost."""
     async with running(tmp_path, SLOW) as api:
         job = await api.post("/jobs", DRAW, status=202)
         began = time.monotonic()
@@ -101,7 +101,7 @@ async def test_a_long_poll_ends_with_its_time(tmp_path: Path) -> None:
 
 
 async def test_another_persons_job_is_none(tmp_path: Path) -> None:
-    """Anyone could read anyone's images, or watch their previews, by counting."""
+    """Anyone could read anyone's images, or watch their previews, by trying numbers."""
     async with running(tmp_path, CLOSED) as api:
         page = await page_of(api)
         mine, other = bearer(await new_key(page)), bearer(await new_key(page, "robot --service"))
@@ -143,7 +143,7 @@ BAD: tuple[Any, ...] = (
 
 
 async def test_a_bad_request_makes_no_job(api: Api, subtests: pytest.Subtests) -> None:
-    """A mistake would wait in line to fail."""
+    """A mistake would wait in the queue only to fail."""
     for body in BAD:
         with subtests.test(str(body)):
             answer = await api.post("/jobs", body, status=400)
@@ -152,7 +152,7 @@ async def test_a_bad_request_makes_no_job(api: Api, subtests: pytest.Subtests) -
 
 
 async def test_a_number_without_a_job_is_404(api: Api) -> None:
-    """A made-up number would be an error of the server."""
+    """An invented number would be reported as an error of the server."""
     for path in ("/jobs/0", "/jobs/99", "/jobs/x", "/jobs/" + "9" * 40, "/jobs/-1"):
         await api.get(path, status=404)
 
@@ -174,7 +174,7 @@ async def test_numbers_of_a_query_are_checked(api: Api, subtests: pytest.Subtest
 
 
 async def test_events_tell_a_job_to_its_end(api: Api) -> None:
-    """A program would have to ask again and again."""
+    """A program would have to ask repeatedly."""
     text = await api.post("/jobs", CHAT, status=202)
     told = await api.events(f"/jobs/{text['id']}/events")
     again = await api.events(f"/jobs/{text['id']}/events")
@@ -222,7 +222,7 @@ async def test_a_broken_connection_goes_on_where_it_was(tmp_path: Path) -> None:
 
 
 async def test_what_a_server_said_beside_the_text_is_shown(api: Api) -> None:
-    """A program that polls could not see the calls of tools, or whether an answer was cut."""
+    """A program that polls could not see calls of tools, or whether an answer was cut."""
     ended = await done(api, await api.post("/jobs", CHAT, status=202))
     assert ended["answer"]["message"]["content"] == ended["text"]
     assert ended["answer"]["usage"]["total_tokens"] > 0
@@ -269,7 +269,7 @@ async def test_jobs_are_listed_in_pages_and_by_state(api: Api) -> None:
 
 
 async def test_open_jobs_are_listed_by_state(tmp_path: Path) -> None:
-    """What waits could not be told from what runs."""
+    """Waiting jobs could not be distinguished from running ones."""
     async with running(tmp_path, SLOW) as api:
         first = await api.post("/jobs", DRAW, status=202)
         await api.until(lambda jobs: any(job.started_at for job in jobs))

@@ -1,4 +1,4 @@
-"""Jobs for videos, music, speech, transcripts and edits, with their files in every way."""
+"""Jobs for videos, music, speech, transcripts and edits, with their files in every form."""
 
 import base64
 import json
@@ -75,7 +75,7 @@ async def result(api: Api, job: Any) -> bytes:
 
 
 async def test_a_video_is_made_and_fetched(api: Api) -> None:
-    """A program could ask for images only."""
+    """A program could only ask for images."""
     job = await api.post("/jobs", VIDEO, status=202)
     model, request, _ = await stored(api, job)
     assert model == "wan"
@@ -85,7 +85,7 @@ async def test_a_video_is_made_and_fetched(api: Api) -> None:
 
 
 async def test_a_video_goes_from_its_first_image_to_its_last(api: Api) -> None:
-    """The second image would be left out without a word."""
+    """The second image would silently be left out."""
     job = await api.post("/jobs", {**VIDEO, "images": [PNG_URL] * 2}, status=202)
     assert len((await stored(api, job))[2]) == 2
     by_form = form(kind="video", prompt="a cat", seconds="0.5", image=png())
@@ -120,7 +120,7 @@ async def test_speech_is_made_and_written_down_again(api: Api) -> None:
 
 
 async def test_a_recording_comes_in_every_way(api: Api) -> None:
-    """A program that sends voice messages ahead would be told to send images."""
+    """A program that uploads its voice messages would be told to send images."""
     file = await sent(api, "/files", form(file=RECORDING))
     assert file["filename"] == "recording.wav"
     for named in (file["id"], WAV_URL, base64.b64encode(RECORDING).decode()):
@@ -140,7 +140,7 @@ async def test_a_recording_comes_in_every_way(api: Api) -> None:
 
 
 async def test_an_edit_combines_images_under_a_mask(api: Api) -> None:
-    """The native path could do less than OpenAI's."""
+    """The native API could do less than OpenAI's."""
     asked = {"prompt": "a hat", "images": [PNG_URL] * 3, "mask": data_url(marking())}
     by_form = form(prompt="a hat", image=png(), file=png(), mask=marking())
     for job in (
@@ -161,7 +161,7 @@ async def test_an_edit_combines_images_under_a_mask(api: Api) -> None:
 
 
 async def test_what_a_person_sent_ahead_is_an_image_a_sound_or_a_video(api: Api) -> None:
-    """A video could not be sent ahead, or would be kept with the place where it was taken."""
+    """A video could not be uploaded, or would be kept with the location where it was taken."""
     video = await result(api, await api.post("/jobs", VIDEO, status=202))
     for data, mime in ((png(), "image/png"), (RECORDING, "audio/wav"), (video, "video/mp4")):
         file = await sent(api, "/files", form(file=data))
@@ -201,7 +201,7 @@ BAD = (
 
 
 async def test_a_bad_request_makes_no_job(api: Api, subtests: pytest.Subtests) -> None:
-    """A mistake would wait in line to fail."""
+    """A mistake would wait in the queue only to fail."""
     for body in BAD:
         with subtests.test(str(body)):
             message = (await api.post("/jobs", body, status=400))["error"]["message"]
@@ -224,7 +224,7 @@ BAD_FORMS: tuple[dict[str, str | bytes], ...] = (
 
 
 async def test_a_bad_form_makes_no_job(api: Api, subtests: pytest.Subtests) -> None:
-    """A file would be left out without a word."""
+    """A file would silently be left out."""
     for fields in BAD_FORMS:
         with subtests.test(str(fields)[:80]):
             await sent(api, "/jobs", form(**fields), status=400)

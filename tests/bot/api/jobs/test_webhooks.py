@@ -1,4 +1,4 @@
-"""Webhooks: signed calls at the end of a job, to listed origins alone, and never lost."""
+"""Webhooks: signed calls at the end of a job, only to listed origins, and never lost."""
 
 import asyncio
 import base64
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Receiver:
-    """A program that is called; answers with a status for each call, then with 204."""
+    """A program that receives calls; it answers with a status for each call, then with 204."""
 
     def __init__(self, *statuses: int, location: str = "") -> None:
         self.calls: asyncio.Queue[tuple[Mapping[str, str], bytes]] = asyncio.Queue()
@@ -73,7 +73,7 @@ async def listening(receiver: Receiver) -> AsyncIterator[Receiver]:
 
 
 def calling(*receivers: Receiver, text: str = CONFIG) -> str:
-    """Return the configuration in which these may be called."""
+    """Return a configuration in which these origins may be called."""
     return f"{text.rstrip()}\n  webhooks: [{', '.join(each.url for each in receivers)}]\n"
 
 
@@ -117,7 +117,7 @@ DOCS = (Path(__file__).parents[4] / "docs" / "api.md").read_text()
 
 
 async def test_the_end_of_a_job_is_called_out(tmp_path: Path, acknowledged: Acknowledged) -> None:
-    """A program would have to ask until its job has ended."""
+    """A program would have to poll until its job has ended."""
     async with (
         listening(Receiver()) as program,
         running(tmp_path, calling(program, text=CLOSED)) as api,
@@ -146,7 +146,7 @@ async def test_the_end_of_a_job_is_called_out(tmp_path: Path, acknowledged: Ackn
 
 
 async def test_each_key_has_a_secret_of_its_own(tmp_path: Path) -> None:
-    """A person with a key could sign what another person's program believes."""
+    """A person with a key could sign calls that another person's program trusts."""
     async with running(tmp_path, CLOSED) as api:
         page = await page_of(api)
         keys = [bearer(await new_key(page, more)) for more in ("", "", "n8n --service")]
@@ -161,7 +161,7 @@ async def test_each_key_has_a_secret_of_its_own(tmp_path: Path) -> None:
 
 
 async def test_a_cancelled_job_is_called_out(tmp_path: Path, acknowledged: Acknowledged) -> None:
-    """A program would wait for a job that an admin has ended."""
+    """A program would wait for a job that an admin has cancelled."""
     async with (
         listening(Receiver()) as program,
         running(tmp_path, calling(program, text=SLOW)) as api,
@@ -195,7 +195,7 @@ OTHERS = (
 
 
 async def test_no_other_origin_is_called(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    """A caller could have the bot call what only it can reach."""
+    """A caller could make the bot call what only the bot can reach."""
     async with listening(Receiver()) as program, running(tmp_path, calling(program)) as api:
         for address in OTHERS:
             with subtests.test(address):
@@ -207,7 +207,7 @@ async def test_no_other_origin_is_called(tmp_path: Path, subtests: pytest.Subtes
 
 
 async def test_without_a_list_nothing_is_called(api: Api) -> None:
-    """A caller could choose the address while the operator chose nothing."""
+    """A caller could choose an address although the operator allowed none."""
     body = {**CHAT, "webhook": "https://example.com/"}
     assert (await api.post("/jobs", body, status=400))["error"]["param"] == "webhook"
 
@@ -269,7 +269,7 @@ async def test_a_call_is_given_up_in_the_end(
 
 
 async def test_a_gone_address_is_called_once(tmp_path: Path, acknowledged: Acknowledged) -> None:
-    """A program could not take its address back."""
+    """A program could not withdraw its address."""
     async with listening(Receiver(410)) as program, running(tmp_path, calling(program)) as api:
         job = await api.post("/jobs", {**CHAT, "webhook": program.url}, status=202)
         await program.next()
@@ -280,7 +280,7 @@ async def test_a_gone_address_is_called_once(tmp_path: Path, acknowledged: Ackno
 async def test_an_origin_taken_off_the_list_is_not_called(
     tmp_path: Path, acknowledged: Acknowledged, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The operator's list would not hold for what was accepted before."""
+    """The operator's list would not apply to jobs accepted before it changed."""
     monkeypatch.setattr(webhook_calls, "PAUSES_S", (3600.0,))
     async with listening(Receiver(503)) as program, listening(Receiver()) as other:
         async with running(tmp_path, calling(program)) as api:
@@ -318,7 +318,7 @@ async def test_a_program_that_hangs_delays_no_other(
 async def test_a_forgotten_job_calls_nothing(
     tmp_path: Path, acknowledged: Acknowledged, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a person had deleted would still be told."""
+    """What a person has deleted would still be sent."""
     monkeypatch.setattr(webhook_calls, "PAUSES_S", (0.2,))
     async with listening(Receiver(500)) as program, running(tmp_path, calling(program)) as api:
         job = await api.post("/jobs", {**CHAT, "webhook": program.url}, status=202)
@@ -331,7 +331,7 @@ async def test_a_forgotten_job_calls_nothing(
 async def test_a_program_that_only_asks_leaves_nothing_behind(
     api: Api, acknowledged: Acknowledged
 ) -> None:
-    """Retention keeps what no one has been told, so programs' jobs would fill the disk."""
+    """Undelivered jobs are kept, so those of programs that only poll would fill the disk."""
     jobs = [await api.post("/jobs", CHAT, status=202) for _ in range(3)]
     told = {await acknowledged.next() for _ in jobs}
     assert told == {job["id"] for job in jobs}
@@ -340,7 +340,7 @@ async def test_a_program_that_only_asks_leaves_nothing_behind(
 
 
 def test_an_old_call_is_not_believed() -> None:
-    """A call that was overheard could be sent again much later."""
+    """A recorded call could be sent again much later."""
     secret = "whsec_" + base64.b64encode(b"s" * 32).decode()
     stamp = str(int(time.time()) - 3600)
     signed = hmac.digest(b"s" * 32, f"job-1.{stamp}.{{}}".encode(), hashlib.sha256)

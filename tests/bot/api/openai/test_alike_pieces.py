@@ -1,4 +1,4 @@
-"""Pieces that differ in their words alone are passed on without being parsed: nothing else differs."""
+"""Pieces that differ only in their words are passed on unparsed; nothing else changes."""
 
 import json
 import random
@@ -63,7 +63,7 @@ def test_responses_are_the_same(subtests: pytest.Subtests) -> None:
 
 
 def test_completions_are_the_same(subtests: pytest.Subtests) -> None:
-    """As above, for prompts."""
+    """A word would be lost or misplaced, as above."""
     for seed in range(20):
         with subtests.test(seed=seed):
             chance = random.Random(seed)

@@ -1,4 +1,4 @@
-"""Embeddings the whole way: OpenAI's package, Usher, and a real model on a server of its own."""
+"""Embeddings from end to end: OpenAI's package, Usher, and a real model on its own server."""
 
 from array import array
 from collections.abc import AsyncIterator
@@ -69,7 +69,7 @@ async def test_the_nearest_sentence_is_found(client: AsyncOpenAI) -> None:
 
 
 async def test_both_formats_are_the_models_own_numbers(client: AsyncOpenAI) -> None:
-    """The package asks for base64 unless told otherwise, and decodes it by itself."""
+    """The package asks for base64 unless told otherwise, and decodes it itself."""
     expected = [array("f", row).tolist() for row in vectors(KNOWN)]
     usual = await client.embeddings.create(model="sentences", input=KNOWN)
     floats = await client.embeddings.create(model="sentences", input=KNOWN, encoding_format="float")
@@ -83,7 +83,7 @@ async def test_both_formats_are_the_models_own_numbers(client: AsyncOpenAI) -> N
 
 
 async def test_a_large_batch_comes_whole_and_in_order(client: AsyncOpenAI) -> None:
-    """It is sent to the server in pieces."""
+    """A batch is sent to the server in pieces, which could be lost or change places."""
     texts = [f"{KNOWN[n % 4]} Number {n}." for n in range(300)]
     answer = await client.embeddings.create(model="text-embedding-3-small", input=texts)
     single = await client.embeddings.create(model="sentences", input=texts[217])

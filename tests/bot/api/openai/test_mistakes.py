@@ -1,4 +1,4 @@
-"""What a program is told about a field of the wrong kind, for every record that clients send."""
+"""What a program is told about a field of the wrong kind, in each type of record."""
 
 import importlib
 import pkgutil
@@ -25,7 +25,7 @@ PYDANTICS = re.compile(
 
 
 def records() -> list[type[ClientRecord]]:
-    """Return every record that clients send, found by itself."""
+    """Return every type of record that clients send, found by searching the modules."""
     for module in pkgutil.walk_packages(api.__path__, f"{api.__name__}."):
         importlib.import_module(module.name)
     found, left = [], [ClientRecord]
@@ -78,7 +78,7 @@ def test_every_mistake_is_told_in_plain_words(subtests: pytest.Subtests) -> None
 
 
 def exists(data: Any, path: tuple[Any, ...]) -> bool:
-    """Return whether a request has what a path says."""
+    """Return whether a request has what a path names."""
     for step in path:
         if not isinstance(data, list if isinstance(step, int) else dict):
             return False
@@ -134,7 +134,7 @@ TOLD: tuple[tuple[dict[str, Any], str, str], ...] = (
 
 
 def test_a_mistake_names_the_part_and_the_way(subtests: pytest.Subtests) -> None:
-    """The sentence is all a developer has."""
+    """The developer has only this sentence to find the mistake."""
     chat = next(kind for kind in records() if kind.__name__ == "ChatCompletions")
     usual = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
     for more, param, sentence in TOLD:

@@ -1,4 +1,4 @@
-"""What of a program's request reaches the model's server, and what is refused or left out."""
+"""What part of a program's request reaches the model's server, and what is refused or left out."""
 
 import base64
 import io
@@ -39,7 +39,7 @@ def encoded(kind: str, size: tuple[int, int] = (2000, 8), **more: Any) -> tuple[
 
 
 def seen(server: ScriptedServer, message: int = 0, part: int = 0) -> tuple[str, bytes, Any]:
-    """Return an image that the server got: its kind, its bytes and its detail."""
+    """Return an image as the server got it: its kind, its bytes and its detail."""
     image = server.posted[-1][1]["messages"][message]["content"][part]["image_url"]
     head, _, data = image["url"].partition(",")
     return head, base64.b64decode(data), image.get("detail")
@@ -64,7 +64,7 @@ CALLS_IN_OTHER_FORMS: dict[str, list[dict[str, Any]]] = {
 
 @pytest.mark.parametrize("form", CALLS_IN_OTHER_FORMS)
 def test_calls_of_earlier_turns_are_taken_in_the_forms_that_servers_give_out(form: str) -> None:
-    """A conversation begun elsewhere could not go on, and the program cannot change it."""
+    """A conversation begun elsewhere could not continue, and the program cannot change it."""
     calls = CALLS_IN_OTHER_FORMS[form]
     results = [
         {"role": "tool", "content": "1", **({"tool_call_id": each["id"]} if each.get("id") else {})}
@@ -83,14 +83,14 @@ def test_calls_of_earlier_turns_are_taken_in_the_forms_that_servers_give_out(for
 
 
 def test_a_response_takes_arguments_as_an_object() -> None:
-    """As above."""
+    """A conversation begun elsewhere could not continue."""
     item = {"type": "function_call", "call_id": "a", "name": "f", "arguments": {"x": 1}}
     asked = Responses.model_validate({"model": "llama", "input": [item]})
     assert asked.input[0].arguments == '{"x": 1}'
 
 
 async def test_messages_arrive_as_they_were_sent(tmp_path: Path) -> None:
-    """A model that thinks between calls would begin again; a cached beginning would be read anew."""
+    """A model would repeat its thoughts after each call; a cached beginning would be read anew."""
     marked = {"type": "text", "text": "Long.", "cache_control": {"type": "ephemeral", "ttl": "1h"}}
     call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
     messages: list[dict[str, Any]] = [
@@ -157,7 +157,7 @@ async def test_an_image_is_made_readable_for_a_server_that_cannot_read_it(tmp_pa
 
 
 async def test_thoughts_of_earlier_turns_reach_the_server_by_responses(tmp_path: Path) -> None:
-    """What a response hands out is taken back."""
+    """The thoughts that a response returned would be lost in the next request."""
     items = [
         {"role": "user", "content": [{"type": "input_text", "text": t} for t in ("Hi", "there")]},
         {"type": "reasoning", "id": "rs_1", "summary": [],
@@ -178,7 +178,7 @@ async def test_thoughts_of_earlier_turns_reach_the_server_by_responses(tmp_path:
 
 
 async def test_an_object_with_a_schema_is_asked_for_as_one(tmp_path: Path) -> None:
-    """The answer would be any object."""
+    """The answer would be an arbitrary object."""
     asked = {"type": "json_object", "schema": SCHEMA}
     wanted = {"type": "json_schema", "json_schema": {"name": "answer", "schema": SCHEMA}}
     async with scripted(tmp_path, HELLO, HELLO) as (api, server):
@@ -206,7 +206,7 @@ VALUES: dict[str, Any] = {
 async def test_a_field_that_decides_the_answer_is_passed_on_or_refused(
     tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    """The program would get an answer in another form, and no word about it."""
+    """The program would get an answer in another form, without being told."""
     assert VALUES.keys() == DECISIVE
     for flavour in ("generic", "llamacpp", "vllm"):
         taken = DECISIVE & FLAVOURS[flavour].extra
@@ -226,14 +226,14 @@ async def test_a_field_that_decides_the_answer_is_passed_on_or_refused(
 
 
 async def test_what_every_server_does_anyway_may_be_asked_for(tmp_path: Path) -> None:
-    """Clients that send along how prompts are usually made would be refused."""
+    """Clients that state the usual values would be refused."""
     usual = {"continue_final_message": False, "add_generation_prompt": True}
     async with scripted(tmp_path, HELLO) as (api, server):
         assert not usual.keys() & (await sent(api, server, **usual)).keys()
 
 
 async def test_an_operator_may_name_fields_that_a_server_knows(tmp_path: Path) -> None:
-    """A server nobody has heard of would never get them."""
+    """A little-known server would never get its own fields."""
     more = {"reasoning_effort": "low", "repetition_penalty": 1.1, **VALUES}
     names = f"generic, fields: [{', '.join(more)}]"
     async with scripted(tmp_path, HELLO, flavour=names) as (api, server):
@@ -241,7 +241,7 @@ async def test_an_operator_may_name_fields_that_a_server_knows(tmp_path: Path) -
 
 
 async def test_a_penalty_is_sent_under_the_name_the_server_knows(tmp_path: Path) -> None:
-    """VLLM and llama.cpp call the same penalty differently."""
+    """VLLM and llama.cpp use different names for the same penalty."""
     async with scripted(tmp_path, HELLO, flavour="llamacpp") as (api, server):
         got = await sent(api, server, repetition_penalty=1.1, min_tokens=5)
     assert got["repeat_penalty"] == 1.1
@@ -249,7 +249,7 @@ async def test_a_penalty_is_sent_under_the_name_the_server_knows(tmp_path: Path)
 
 
 def test_every_field_beside_openais_is_either_tuning_or_decisive() -> None:
-    """One in neither list would be dropped silently."""
+    """A field in neither list would silently be dropped."""
     standard = {
         "temperature", "top_p", "presence_penalty", "frequency_penalty", "seed", "stop",
         "logit_bias",
@@ -274,7 +274,7 @@ REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (
 async def test_a_field_no_server_has_is_refused_by_name(
     tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    """A program would get plain text for a call, or the vectors of another task."""
+    """A program would get plain text in place of a call, or the vectors of another task."""
     async with scripted(tmp_path, HELLO) as (api, server):
         for path, more, name in REFUSED:
             with subtests.test(f"{path} {name}"):
@@ -315,7 +315,7 @@ async def test_tools_no_server_has_are_left_out_and_named(
 
 
 async def test_a_call_that_no_tool_is_left_for_is_refused(tmp_path: Path) -> None:
-    """The model would answer in words where a call is required."""
+    """The model would answer with text where a call is required."""
     allowed = {"type": "allowed_tools", "mode": "required", "tools": [{"type": "web_search"}]}
     tools = [{"type": "function", **FUNCTION}, *OTHERS]
     async with scripted(tmp_path) as (api, _):
@@ -329,7 +329,7 @@ async def test_a_call_that_no_tool_is_left_for_is_refused(tmp_path: Path) -> Non
 
 
 async def test_no_route_answers_in_numbers_that_json_does_not_have(tmp_path: Path) -> None:
-    """No client but Python's could read the answer; `whole_api` reads as strictly as they do."""
+    """Only Python's clients could read the answer; `whole_api` reads as strictly as the others."""
     said = piece(content="Hello") | {"timings": {"x": float("nan")}}
     token = {"token": "Hello", "logprob": float("-inf"), "bytes": None, "top_logprobs": []}
     said["choices"][0]["logprobs"] = {"content": [token]}
@@ -353,7 +353,7 @@ async def test_no_route_answers_in_numbers_that_json_does_not_have(tmp_path: Pat
 
 
 async def test_a_program_learns_why_its_server_refused(tmp_path: Path) -> None:
-    """A developer would be told to rephrase a request whose field is wrong."""
+    """A developer would be told to rephrase a request that has a wrong field."""
     async with scripted(tmp_path, 400, 400, flavour="vllm") as (api, _):
         for path, asked in (("/chat/completions", ASKED), ("/responses", RESPONSE)):
             error = (await api.post(path, asked, status=400))["error"]
@@ -366,7 +366,7 @@ async def test_a_program_learns_why_its_server_refused(tmp_path: Path) -> None:
 
 
 async def test_a_request_that_is_too_long_is_known_as_such(tmp_path: Path) -> None:
-    """LiteLLM and agents shorten a conversation by these words, which are OpenAI's."""
+    """LiteLLM and agents shorten a conversation when they read these words, which are OpenAI's."""
     async with scripted(tmp_path, 422, flavour="vllm") as (api, _):
         error = (await api.post("/chat/completions", ASKED, status=400))["error"]
     assert error["code"] == "context_length_exceeded"

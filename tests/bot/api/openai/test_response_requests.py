@@ -25,7 +25,7 @@ def item(*parts: Any) -> dict[str, Any]:
 
 
 async def test_the_settings_of_a_request_reach_the_server(tmp_path: Path) -> None:
-    """A setting that is dropped silently changes the answer."""
+    """A setting that is silently dropped changes the answer."""
     schema = {"type": "object", "properties": {"a": {"type": "string"}}}
     form = {"type": "json_schema", "name": "thing", "schema": schema, "strict": True}
     asked = {
@@ -189,7 +189,7 @@ BAD: tuple[tuple[Any, int, str | None, str], ...] = (
 async def test_a_bad_request_is_refused_with_a_sentence(
     api: Api, subtests: pytest.Subtests
 ) -> None:
-    """A program would repeat it, or take the error for an answer."""
+    """A program would repeat it, or mistake the error for an answer."""
     for body, status, param, word in BAD:
         with subtests.test(str(body)):
             answer = await api.post("/responses", body, status=status)

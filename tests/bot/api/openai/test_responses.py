@@ -1,4 +1,4 @@
-"""Responses over HTTP, with the whole bot behind them, checked against OpenAI's document."""
+"""Responses over HTTP through the whole bot, checked against OpenAI's document."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ async def test_an_answer_comes_whole(api: Api) -> None:
 
 
 async def test_an_answer_comes_in_pieces(api: Api) -> None:
-    """The words of a streamed answer would come all at once, or not in order."""
+    """The words of a streamed answer would come all at once, or out of order."""
     events = await events_of(api, CAT)
     deltas = [event["delta"] for event in events if event["type"] == "response.output_text.delta"]
     last = events[-1]
@@ -180,7 +180,7 @@ def _said(item: Any) -> str:
 
 
 def _in_order_of_pieces(events: list[Any], items: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return what the deltas say; each item's deltas must add up to the item."""
+    """Return the text of the deltas, after checking that each item's deltas add up to the item."""
     said = dict.fromkeys(range(len(items)), "")
     pieces = []
     for event in events:
@@ -192,7 +192,7 @@ def _in_order_of_pieces(events: list[Any], items: list[tuple[str, str]]) -> list
 
 
 async def test_an_answer_that_was_cut_is_incomplete(tmp_path: Path) -> None:
-    """A program would take half an answer for all of it."""
+    """A program would mistake half an answer for all of it."""
     cut = (*HELLO, piece("length"), usage())
     async with scripted(tmp_path, cut, cut) as (api, _server):
         events = await events_of(api, {**CAT, "max_output_tokens": 16})
@@ -205,7 +205,7 @@ async def test_an_answer_that_was_cut_is_incomplete(tmp_path: Path) -> None:
 
 
 async def test_a_server_lost_in_the_middle_ends_the_stream_with_an_error(tmp_path: Path) -> None:
-    """A stream that just ends passes for a whole answer."""
+    """A stream that just ends is regarded as a whole answer."""
     async with scripted(tmp_path, (*HELLO, None), HELLO, HELLO) as (api, _server):
         events, _ = await api.stream("/responses", CAT)
     for event in events:
@@ -256,7 +256,7 @@ async def test_the_place_comes_as_the_client_shows_it(api: Api) -> None:
 
 
 async def test_a_cancelled_job_ends_its_stream_with_an_error(tmp_path: Path) -> None:
-    """A stream that just ends passes for a whole answer."""
+    """A stream that just ends is regarded as a whole answer."""
     async with running(tmp_path, SLOW) as api:
         reading = asyncio.create_task(api.stream("/responses", CAT))
         await api.until(lambda jobs: any(job.state is JobState.PROCESSING for job in jobs))

@@ -1,4 +1,4 @@
-"""Responses with OpenAI's own package, unchanged, against a running bot."""
+"""Responses with OpenAI's own package, unchanged, from a running bot."""
 
 import json
 from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ HOLD = "hold"
 
 
 class Cat(BaseModel):
-    """What a model is asked to return."""
+    """The form of answer that a model is asked for."""
 
     name: str
     lives: int
@@ -41,7 +41,7 @@ async def client_of(api: Api, **options: Any) -> AsyncIterator[AsyncOpenAI]:
 
 
 async def test_whole_and_streamed(tmp_path: Any) -> None:
-    """The first two things anyone tries."""
+    """Neither of the first two calls that anyone tries would work."""
     async with running(tmp_path) as api, client_of(api) as client:
         answer = await client.responses.create(model="llama", input="What is a cat?")
         stream = await client.responses.create(model="llama", input="A cat?", stream=True)
@@ -87,7 +87,7 @@ async def test_a_tool_round_trip(tmp_path: Any) -> None:
 
 
 async def test_structured_output_is_parsed(tmp_path: Any) -> None:
-    """The schema must reach the server, and its answer the class."""
+    """The schema must reach the server, and the answer must become the class."""
     said = (piece(content='{"name": "Tom",'), piece("stop", content=' "lives": 9}'))
     async with scripted(tmp_path, said, said) as (api, server), client_of(api) as client:
         parsed = await client.responses.parse(model="llama", input="A cat", text_format=Cat)
@@ -99,7 +99,7 @@ async def test_structured_output_is_parsed(tmp_path: Any) -> None:
 
 
 async def test_a_server_lost_in_the_middle_is_an_exception(tmp_path: Any) -> None:
-    """A stream that just ends passes for a whole answer."""
+    """A stream that just ends is regarded as a whole answer."""
     lost = (*HELLO, None)
     async with scripted(tmp_path, lost, HELLO) as (api, _server), client_of(api) as client:
         stream = await client.responses.create(model="llama", input="Hi", stream=True)
@@ -136,7 +136,7 @@ async def test_closing_the_stream_ends_the_job(tmp_path: Any) -> None:
 async def test_the_helper_takes_what_is_said_while_it_waits(
     more: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After 100 s in line an event keeps careful clients; it must not break the others."""
+    """After 100 s of waiting, an event satisfies careful clients; it must not break the others."""
     monkeypatch.setattr(answers, "COMMENT_EVERY_S", 0.01)
     monkeypatch.setattr(answers, "CHUNK_EVERY_S", 0.02)
     said = (*HELLO, piece("stop"), usage())
@@ -153,7 +153,7 @@ async def test_the_helper_takes_what_is_said_while_it_waits(
 
 
 def test_open_webui_is_told_in_events_of_its_own() -> None:
-    """It shows the status over an answer, and removes it when the answer begins."""
+    """Open WebUI shows the status over an answer, and removes it when the answer begins."""
     asked = Responses.model_validate({"model": "llama", "input": "Hi"})
     frame = ResponseFrame(number=1, created=1, asked=asked)
     writer = ResponseStream(frame=frame, items=OutputItems(1), form=PlaceForm.OPEN_WEBUI)

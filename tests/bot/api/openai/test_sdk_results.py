@@ -33,7 +33,7 @@ CALLED = (
 
 
 class Animal(BaseModel):
-    """What the model is asked to fill in."""
+    """The fields that the model is asked to fill in."""
 
     name: str
     legs: int
@@ -59,7 +59,7 @@ async def test_a_whole_answer_and_a_stream_are_complete(program: Program) -> Non
 
 
 async def test_tools_are_called(program: Program) -> None:
-    """Agents work by nothing else; a server leaves out `type`, and clients need it."""
+    """Agents depend on this; a server leaves out `type`, and clients need it."""
     program.server.tool_calls = CALLED
     asked = {**CAT, "tools": [TOOL], "tool_choice": "auto", "parallel_tool_calls": False}
     whole = await program.client.chat.completions.create(**asked)
@@ -85,7 +85,7 @@ async def test_tools_are_called(program: Program) -> None:
 
 
 async def test_an_answer_has_the_form_asked_for(program: Program) -> None:
-    """`chat.completions.parse` sends a JSON schema and reads the answer by it."""
+    """`chat.completions.parse` sends a JSON schema and parses the answer with it."""
     program.server.words = ('{"name": "cat",', '"legs": 4}')
     parsed = await program.client.chat.completions.parse(**CAT, response_format=Animal)
     assert parsed.choices[0].message.parsed == Animal(name="cat", legs=4)
@@ -147,7 +147,7 @@ async def test_a_refusal_is_its_own_exception(program: Program) -> None:
 
 
 async def test_a_key_that_is_revoked_ends_with_the_call(tmp_path: Path) -> None:
-    """The answer that runs belongs to its person, who may cancel it; the next call is refused."""
+    """A running answer belongs to its person, who may cancel it; the next call is refused."""
     slow = CLOSED.replace("service_s: 0.1", "service_s: 1")
     async with running(tmp_path, slow) as api:
         page = await page_of(api)
@@ -166,7 +166,7 @@ async def test_a_key_that_is_revoked_ends_with_the_call(tmp_path: Path) -> None:
 
 
 async def test_a_ban_ends_what_runs(tmp_path: Path) -> None:
-    """A service that is barred would keep the GPU until its answers are written."""
+    """A banned service would keep the GPU until its answers are complete."""
     slow = CLOSED.replace("service_s: 0.1", "service_s: 60")
     async with running(tmp_path, slow) as api:
         page = await page_of(api)

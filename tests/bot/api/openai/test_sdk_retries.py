@@ -1,4 +1,4 @@
-"""What OpenAI's own package repeats by itself, and what Usher makes of it."""
+"""What OpenAI's own package repeats by itself, and how Usher reacts."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ from tests.fakes.llm.llm_script import Fault
 
 
 async def test_a_call_that_waited_too_long_is_made_once(tmp_path: Path) -> None:
-    """The package repeats a 504: the same request would be in line three times."""
+    """The package repeats a 504: the same request would be in the queue three times."""
     async with programming(tmp_path, api=", wait_s: 0.1") as program:
         program.server.hold.clear()
         with pytest.raises(openai.InternalServerError) as error:
@@ -35,7 +35,7 @@ async def test_a_call_that_waited_too_long_is_made_once(tmp_path: Path) -> None:
 
 
 def test_a_call_without_room_is_repeated_when_there_may_be_some() -> None:
-    """The package repeats a call twice: within two seconds, eight calls find no room for all."""
+    """The package retries twice within two seconds: not all of eight calls would find room."""
     soon = Moment(1000.2)
     full = Refusal(RefusalKind.TOO_MANY_OPEN_UNTIL, limit=1, moment=soon)
     away = Refusal(RefusalKind.NOT_LOADABLE, model="m", moment=soon)
@@ -46,7 +46,7 @@ def test_a_call_without_room_is_repeated_when_there_may_be_some() -> None:
 async def test_the_package_comes_again_when_it_is_told_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A full line would fail programs that could wait a second, or be asked without a pause."""
+    """Programs that could wait a second would fail at a full queue, or retry without a pause."""
     rests, free = list[float](), asyncio.Event()
 
     async def rest(asked_s: float) -> None:
@@ -73,7 +73,7 @@ async def test_the_package_comes_again_when_it_is_told_to(
 
 
 async def test_a_call_that_broke_off_goes_on_with_its_job(program: Program) -> None:
-    """A program with a short time limit would be in line three times, and be answered never."""
+    """A program with a short time limit would be in the queue three times, and get no answer."""
     program.server.hold.clear()
     client = program.another(timeout=0.5, max_retries=20)
     longer = {"x-stainless-read-timeout": "60"}  # than it really waits
@@ -88,7 +88,7 @@ async def test_a_call_that_broke_off_goes_on_with_its_job(program: Program) -> N
 
 
 async def test_a_program_with_little_patience_is_kept_waiting(program: Program) -> None:
-    """It would give up before its turn, and come again, as often as it may."""
+    """It would give up before its turn, and call again as often as it may."""
     program.server.hold.clear()
     client = program.another(timeout=1.0, max_retries=2)
     asking = client.chat.completions.with_streaming_response.create(**CAT)
@@ -119,7 +119,7 @@ async def test_white_space_before_an_answer_is_read_over(
 
 @pytest.mark.parametrize("path", ["chat", "responses"])
 async def test_a_failure_after_white_space_is_an_error(tmp_path: Path, path: str) -> None:
-    """The package takes whatever follows a status of 200 for an answer."""
+    """The package treats whatever follows a status of 200 as an answer."""
     async with programming(tmp_path, api=", hold_s: 0.01") as program:
         program.server.hold.clear()
         program.server.faults.append(Fault.ERROR_INSIDE)

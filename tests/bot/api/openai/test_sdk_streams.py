@@ -1,4 +1,4 @@
-"""Streams as OpenAI's own package reads them: waiting, failing, and hung up."""
+"""Streams as OpenAI's own package reads them: waiting, failing, and cancelled by the caller."""
 
 import asyncio
 from pathlib import Path
@@ -15,14 +15,14 @@ from tests.fakes.llm.llm_script import Fault
 
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let as much be said in a blink as otherwise in minutes of waiting."""
+    """Let as many comments be sent in a moment as otherwise in minutes of waiting."""
     monkeypatch.setattr(answers, "COMMENT_EVERY_S", 0.01)
     monkeypatch.setattr(answers, "CHUNK_EVERY_S", 0.02)
 
 
 @pytest.mark.usefixtures("often")
 async def test_comments_and_empty_chunks_are_read_over(tmp_path: Path) -> None:
-    """A program in a long line would fail before its turn comes."""
+    """A program would fail before its turn comes in a long queue."""
     async with programming(tmp_path, parallel=1) as program:
         program.server.hold.clear()
         before = await program.stream()
@@ -38,7 +38,7 @@ async def test_comments_and_empty_chunks_are_read_over(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("often")
 async def test_a_blocking_client_reads_the_same(program: Program) -> None:
-    """Most scripts are written so."""
+    """Most scripts use the blocking client."""
     program.server.hold.clear()
 
     def read() -> str:
@@ -53,7 +53,7 @@ async def test_a_blocking_client_reads_the_same(program: Program) -> None:
 
 @pytest.mark.parametrize("fault", [Fault.ERROR_INSIDE, Fault.CUT, Fault.CRASH, Fault.GARBAGE])
 async def test_an_answer_that_breaks_off_is_an_error(program: Program, fault: Fault) -> None:
-    """Half an answer would pass for a whole one."""
+    """Half an answer would be regarded as a whole one."""
     program.server.faults.append(fault)
     with pytest.raises(openai.APIError, match=r"[A-Z].*\.") as error:
         _ = [chunk async for chunk in await program.stream()]
@@ -63,7 +63,7 @@ async def test_an_answer_that_breaks_off_is_an_error(program: Program, fault: Fa
 
 
 async def test_a_server_killed_in_mid_stream_is_an_error(program: Program) -> None:
-    """A stream that only ends passes for complete in every package."""
+    """A stream that just ends is regarded as complete by every package."""
     program.server.hold.clear()
     stream = await program.stream()
     await anext(stream)
@@ -88,7 +88,7 @@ async def test_hanging_up_ends_the_work_on_the_server(program: Program) -> None:
 
 
 async def test_hanging_up_ends_the_wait(tmp_path: Path) -> None:
-    """Calls of no one would stand in line before people."""
+    """Calls without a caller would wait in the queue ahead of people."""
     async with programming(tmp_path, parallel=1) as program:
         program.server.hold.clear()
         running = await program.stream()
@@ -103,7 +103,7 @@ async def test_hanging_up_ends_the_wait(tmp_path: Path) -> None:
 
 
 async def test_a_blocking_client_hangs_up_as_well(program: Program) -> None:
-    """A script that is stopped, or leaves its loop early, says no more than that."""
+    """A script that is stopped, or leaves its loop early, only closes the connection."""
     program.server.hold.clear()
 
     def read_a_little() -> None:
@@ -120,7 +120,7 @@ async def test_a_blocking_client_hangs_up_as_well(program: Program) -> None:
 async def test_leaving_a_call_that_does_not_stream_ends_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A task that is cancelled, by a time limit of its own, would leave its job behind."""
+    """A task that is cancelled, or reaches a time limit of its own, would leave its job behind."""
     monkeypatch.setattr(callers, "AGAIN_S", 0.05)
     async with programming(tmp_path) as program:
         program.server.hold.clear()

@@ -122,7 +122,7 @@ async def test_what_a_server_sent_in_another_form_is_converted(subtests: pytest.
 async def test_what_cannot_be_converted_is_sent_unless_another_form_was_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Every program that names no form would fail where usher-bot[media] is not installed."""
+    """Programs that name no format would fail where usher-bot[media] is not installed."""
     monkeypatch.setattr(videos, "available", lambda: False)
     wav = File(name="a.wav", mime="audio/wav", data=RECORDING)
     assert await in_form("mp3", usual=True)(Output(files=(wav,))) == wav
@@ -150,7 +150,7 @@ async def test_every_wish_for_a_voice_reaches_the_model(tmp_path: Path) -> None:
 
 
 async def test_a_model_need_not_be_named(tmp_path: Path) -> None:
-    """A program would have to know which of the models speaks."""
+    """A program would have to know which of the models makes speech."""
     async with sounding(tmp_path) as (api, _):
         async with api.session.post(f"{api.url}/audio/speech", json={"input": "Hi."}) as answer:
             assert answer.content_type == "audio/mpeg"
@@ -190,7 +190,7 @@ BAD: tuple[dict[str, Any], ...] = (
 async def test_a_bad_request_for_speech_makes_no_job(
     tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    """A mistake would wait in line to fail."""
+    """A mistake would wait in the queue only to fail."""
     async with sounding(tmp_path) as (api, _):
         for body in BAD:
             with subtests.test(str(body)[:80]):
@@ -231,7 +231,7 @@ async def test_a_transcript_comes_in_the_form_that_was_asked_for(
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the package names newer models
 async def test_a_translation_is_asked_for_as_one(tmp_path: Path) -> None:
-    """The text would come in the language of the recording."""
+    """The text would be in the language of the recording."""
     async with sounding(tmp_path) as (api, client):
         made = await client.audio.translations.create(
             model="whisper", file=("voice.wav", RECORDING), prompt="Usher"
@@ -242,7 +242,7 @@ async def test_a_translation_is_asked_for_as_one(tmp_path: Path) -> None:
 
 
 async def test_every_wish_for_a_transcript_reaches_the_model(tmp_path: Path) -> None:
-    """A recording in German would be read as English."""
+    """A German recording would be transcribed as English."""
     async with sounding(tmp_path) as (api, client):
         await client.audio.transcriptions.create(
             model="whisper",
@@ -283,7 +283,7 @@ BAD_FORMS: tuple[dict[str, Any], ...] = (
 
 
 async def test_a_bad_form_makes_no_transcript(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    """A mistake would wait in line to fail."""
+    """A mistake would wait in the queue only to fail."""
     async with sounding(tmp_path) as (api, _):
         for fields in BAD_FORMS:
             with subtests.test(str(fields)[:80]):
@@ -298,7 +298,7 @@ async def test_a_bad_form_makes_no_transcript(tmp_path: Path, subtests: pytest.S
 async def test_a_recording_too_large_is_refused_before_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One program could fill the memory with others' waiting."""
+    """One program could fill the memory while others wait."""
     monkeypatch.setattr(sounds_of_people, "SOUND_MB", 0.01)
     async with sounding(tmp_path) as (api, _):
         answer = await sent(api, "/audio/transcriptions", form(file=RECORDING), status=400)
@@ -306,7 +306,7 @@ async def test_a_recording_too_large_is_refused_before_it_is_read(
 
 
 async def test_what_a_program_wrote_beside_the_sound_is_not_kept(tmp_path: Path) -> None:
-    """The place where a voice was recorded would lie in the database and on the server."""
+    """The place where a voice was recorded would be stored in the database and on the server."""
     secret = b"at home"
     info = b"INFOICMT" + len(secret).to_bytes(4, "little") + secret + b"\0"
     planted = RECORDING + b"LIST" + len(info).to_bytes(4, "little") + info
@@ -320,7 +320,7 @@ async def test_what_a_program_wrote_beside_the_sound_is_not_kept(tmp_path: Path)
 
 
 def test_times_that_a_server_does_not_know_are_not_invented() -> None:
-    """Subtitles would stand over the wrong words."""
+    """Subtitles would appear over the wrong words."""
     untimed = Output(text="hello")
     forms: tuple[TranscriptForm, ...] = ("srt", "vtt")
     for form in forms:
@@ -341,7 +341,7 @@ def test_times_that_a_server_does_not_know_are_not_invented() -> None:
 
 
 async def test_hanging_up_ends_the_job(tmp_path: Path) -> None:
-    """The GPU would go on speaking to a program that left."""
+    """The GPU would go on making speech for a program that left."""
     async with sounding(tmp_path, SLOW) as (api, _):
         body = {"model": "kokoro", "input": "Hello there."}
         call = asyncio.create_task(api.post("/audio/speech", body))
@@ -351,7 +351,7 @@ async def test_hanging_up_ends_the_job(tmp_path: Path) -> None:
 
 
 async def test_a_repeated_call_gets_the_same_sound(tmp_path: Path) -> None:
-    """A broken connection would cost a second turn in line."""
+    """A broken connection would cost a second wait in the queue."""
     async with sounding(tmp_path) as (api, _):
         jobs = []
         for _ in range(2):
@@ -366,7 +366,7 @@ async def test_a_repeated_call_gets_the_same_sound(tmp_path: Path) -> None:
 
 
 async def test_a_sound_that_comes_late_follows_its_headers(tmp_path: Path) -> None:
-    """Clients give up when no headers come, and white space would be part of the sound."""
+    """Clients give up when no headers come, and white space would become part of the sound."""
     held = SPEAKS.replace("  open: true", "  open: true\n  hold_s: 0.05")
     late = held.replace("service_s: 0.1", "service_s: 1.5")
     async with sounding(tmp_path, late) as (_, client):

@@ -25,7 +25,7 @@ async def until_none_open(api: Api) -> None:
 
 
 async def test_an_answer_comes_as_it_is_written(api: Api) -> None:
-    """A program would wait for the last word to show the first."""
+    """A program could not show the first word before the last has come."""
     whole = await api.post("/chat/completions", CAT)
     events, comments = await api.stream("/chat/completions", CAT)
     assert events[-1] == "[DONE]"
@@ -40,7 +40,7 @@ async def test_an_answer_comes_as_it_is_written(api: Api) -> None:
 
 
 async def test_an_alias_is_answered_under_its_own_name(api: Api) -> None:
-    """A client compares the name it asked for."""
+    """A client compares the answer's model with the name it asked for."""
     answer = await api.post("/chat/completions", {**CAT, "model": "gpt-4o"})
     listed = await api.get("/models")
     one = await api.get("/models/gpt-4o")
@@ -79,7 +79,7 @@ BAD: tuple[tuple[Any, int, str | None], ...] = (
 async def test_a_bad_request_is_refused_in_openais_shape(
     api: Api, subtests: pytest.Subtests
 ) -> None:
-    """A program would repeat it, or take the error for an answer."""
+    """A program would repeat it, or mistake the error for an answer."""
     for body, status, param in BAD:
         with subtests.test(str(body)):
             answer = await api.post("/chat/completions", body, status=status)
@@ -93,7 +93,7 @@ async def test_a_bad_request_is_refused_in_openais_shape(
 async def test_a_stream_tells_its_place_as_soon_as_it_is_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A person in Open WebUI would read no more than "Waiting" for five seconds."""
+    """A person in Open WebUI would read only "Waiting" for five seconds."""
     monkeypatch.setattr(answers, "COMMENT_EVERY_S", 3600.0)
     async with running(tmp_path, SLOW.replace("vision]", "vision]\n    parallel: 1")) as api:
         url = f"{api.url}/chat/completions"
@@ -116,7 +116,7 @@ async def test_a_near_name_is_named(api: Api) -> None:
 
 
 async def test_the_limit_of_a_body_is_that_of_its_path(api: Api) -> None:
-    """A program that halves what it sends by a wrong figure is refused again."""
+    """A program that shrinks its request to the wrong limit is refused again."""
     for path, most in (("/chat/completions", b"64 MB"), ("/embeddings", b"32 MB")):
         url = URL(f"{api.url}{path}")
         reader, writer = await asyncio.open_connection(url.host, url.port)
@@ -129,7 +129,7 @@ async def test_the_limit_of_a_body_is_that_of_its_path(api: Api) -> None:
 
 
 async def test_deep_nesting_and_garbage_are_refused(api: Api) -> None:
-    """A JSON bomb would take the process down."""
+    """A JSON bomb would crash the process."""
     bombs = [b"[" * 200_000, b'{"a":' * 100_000, b"\xff\xfe", b"", b'{"model": 1e999}']
     for bomb in bombs:
         headers = {"Content-Type": "application/json"}
@@ -172,7 +172,7 @@ async def test_the_same_key_is_the_same_job(api: Api) -> None:
 
 
 async def test_a_cancelled_job_ends_its_stream_with_an_error(tmp_path: Path) -> None:
-    """A stream that just ends passes for a whole answer."""
+    """A stream that just ends is regarded as a whole answer."""
     async with running(tmp_path, SLOW) as api:
         reading = asyncio.create_task(api.stream("/chat/completions", CAT))
         await until_running(api)
@@ -183,7 +183,7 @@ async def test_a_cancelled_job_ends_its_stream_with_an_error(tmp_path: Path) -> 
 
 
 async def test_a_page_in_a_browser_reaches_nothing(api: Api) -> None:
-    """Any page a person opens could use their GPUs."""
+    """Any web page a person opens could use their GPUs."""
     url = f"{api.url}/chat/completions"
     for headers, status in (
         ({"Origin": "https://evil.example"}, 403),
@@ -221,7 +221,7 @@ async def test_twenty_calls_at_once_are_all_answered(tmp_path: Path) -> None:
 
 
 async def test_the_limits_of_a_person_hold(tmp_path: Path) -> None:
-    """A program could fill a line that people wait in."""
+    """A program could fill a queue in which people wait."""
     few = SLOW + "limits: {open_per_person: 1, queued_per_person: 1}\n"
     async with running(tmp_path, few) as api:
         asking = asyncio.create_task(api.stream("/chat/completions", CAT))
@@ -234,7 +234,7 @@ async def test_the_limits_of_a_person_hold(tmp_path: Path) -> None:
 
 
 async def test_words_that_are_unwanted_everywhere_are_so_here(tmp_path: Path) -> None:
-    """A program would be the way past a list of words, or hide one in an earlier turn."""
+    """A program could get round a list of words, for example by an earlier turn."""
     rules = CONFIG + 'rooms: {"*": {words: [snow crash]}}\n'
     turns = [{"role": "user", "content": "Snow Crash?"}, {"role": "user", "content": "Go on."}]
     async with running(tmp_path, rules) as api:
@@ -248,7 +248,7 @@ async def test_words_that_are_unwanted_everywhere_are_so_here(tmp_path: Path) ->
 
 
 async def test_an_api_that_failed_is_served_again(tmp_path: Path) -> None:
-    """A failure of the listener would end the API until the bot is started again."""
+    """After a failure of the listener, the API would stay down until the bot is restarted."""
     async with running(tmp_path, SLOW) as api:
         gateway = api.parts.gateway
         assert gateway is not None

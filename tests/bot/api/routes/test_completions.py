@@ -22,7 +22,7 @@ async def whole(api: Api, body: Any) -> Any:
 
 
 async def streamed(api: Api, body: Any) -> tuple[list[Any], str]:
-    """Return the chunks of a stream, and what they say together."""
+    """Return the chunks of a stream, and their joined text."""
     events, _ = await api.stream("/completions", body)
     assert events.pop() == "[DONE]"
     assert len({(event["id"], event["object"], event["model"]) for event in events}) == 1
@@ -30,7 +30,7 @@ async def streamed(api: Api, body: Any) -> tuple[list[Any], str]:
 
 
 async def test_a_prompt_is_completed(api: Api) -> None:
-    """Editors and older programs ask this way."""
+    """Editors and older programs send prompts this way."""
     answer = await whole(api, ONCE)
     events, text = await streamed(api, {**ONCE, "stream_options": {"include_usage": True}})
     plain, _ = await streamed(api, ONCE)
@@ -69,7 +69,7 @@ async def test_a_list_of_one_prompt_is_that_prompt(tmp_path: Path) -> None:
 
 
 async def test_the_prompt_is_repeated_where_it_is_asked_for(tmp_path: Path) -> None:
-    """Most servers refuse to, or forget to."""
+    """Most servers refuse to do so, or ignore it."""
     async with scripted(tmp_path, SAID, SAID, flavour="llamacpp") as (api, server):
         answer = await whole(api, {**ONCE, "echo": True})
         _, text = await streamed(api, {**ONCE, "echo": True})
@@ -93,7 +93,7 @@ async def test_log_probabilities_have_one_form(tmp_path: Path) -> None:
 
 
 async def test_a_gap_is_filled_by_llamacpp(tmp_path: Path) -> None:
-    """llama.cpp refuses the field `suffix`, and answers a call of its own in its own form."""
+    """llama.cpp refuses the field `suffix`, and has a call and a format of its own."""
     said = (
         {"index": 0, "content": "a +", "tokens": [1], "stop": False, "tokens_predicted": 1},
         {"index": 0, "content": " b", "tokens": [2], "stop": False},
@@ -121,7 +121,7 @@ async def test_a_gap_is_filled_by_llamacpp(tmp_path: Path) -> None:
 
 
 async def test_a_gap_is_filled_by_others_in_openais_form(tmp_path: Path) -> None:
-    """Ollama and others take the field as it is."""
+    """Ollama and others accept the field as it is."""
     async with scripted(tmp_path, SAID) as (api, server):
         await whole(api, {**ONCE, "suffix": "."})
     assert server.posted[0][0] == "/v1/completions"
@@ -147,7 +147,7 @@ async def test_what_a_server_cannot_do_is_said(
 
 
 async def test_a_server_without_completions_says_so(tmp_path: Path) -> None:
-    """A missing path would pass for a missing model."""
+    """A missing path would look like a missing model."""
     async with scripted(tmp_path, 404) as (api, _server):
         answer = await api.post("/completions", ONCE, status=400)
     assert "chat completion" in answer["error"]["message"]
@@ -155,7 +155,7 @@ async def test_a_server_without_completions_says_so(tmp_path: Path) -> None:
 
 
 async def test_a_model_that_cannot_fill_gaps_says_so(tmp_path: Path) -> None:
-    """llama.cpp answers 501, which passes for a broken server that is asked again."""
+    """llama.cpp answers 501, which looks like a broken server and would be retried."""
     async with scripted(tmp_path, 501, flavour="llamacpp") as (api, server):
         answer = await api.post("/completions", {**ONCE, "suffix": "."}, status=400)
     assert answer["error"]["code"] == "no_suffix"
@@ -181,7 +181,7 @@ BAD: tuple[tuple[Any, int, str | None], ...] = (
 async def test_a_bad_request_is_refused_with_a_sentence(
     api: Api, subtests: pytest.Subtests
 ) -> None:
-    """A program would repeat it, or take the error for an answer."""
+    """A program would repeat it, or mistake the error for an answer."""
     for body, status, param in BAD:
         with subtests.test(str(body)):
             answer = await api.post("/completions", body, status=status)
@@ -214,7 +214,7 @@ async def test_hanging_up_ends_the_work_on_the_server(tmp_path: Path) -> None:
 
 
 async def test_a_server_lost_in_the_middle_ends_the_stream_with_an_error(tmp_path: Path) -> None:
-    """A stream that just ends passes for a whole answer."""
+    """A stream that just ends is regarded as a whole answer."""
     async with scripted(tmp_path, (*SAID[:2], None), SAID, SAID) as (api, _server):
         events, _ = await api.stream("/completions", ONCE)
     assert events[-1]["error"]["code"] == "server_lost"

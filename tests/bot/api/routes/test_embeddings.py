@@ -1,4 +1,4 @@
-"""`POST /v1/embeddings` of a running bot on the demo's stand-in."""
+"""`POST /v1/embeddings` of a running bot with the demo's placeholder vectors."""
 
 import asyncio
 import base64
@@ -68,7 +68,7 @@ async def test_an_answer_has_openais_form(api: Api) -> None:
 
 
 async def test_a_batch_is_one_job_with_the_answers_in_order(api: Api) -> None:
-    """A program files each vector under the text that has its place."""
+    """A program stores each vector with the text in the same position."""
     texts = [f"text number {n}" for n in range(100)]
     together = await embedded(api, texts)
     assert together == [(await embedded(api, text))[0] for text in texts[:3]] + together[3:]
@@ -76,7 +76,7 @@ async def test_a_batch_is_one_job_with_the_answers_in_order(api: Api) -> None:
 
 
 async def test_base64_holds_the_same_numbers_as_floats(api: Api) -> None:
-    """SDKs ask for base64 by default; openai-node returns nothing where floats come back."""
+    """SDKs ask for base64 by default; openai-node returns nothing if it gets floats."""
     cases: list[Any] = ["a cat", ["a cat", "a dog"]]
     for given in cases:
         floats = await embedded(api, given, encoding_format="float")
@@ -119,7 +119,7 @@ async def test_tokens_and_objects_are_inputs(api: Api) -> None:
 
 
 async def test_images_are_inputs(api: Api) -> None:
-    """A search by image would have no way in."""
+    """A search by image would not be possible."""
     for form in ("url", "base64", "bare", "part", "content"):
         url = f"data:image/png;base64,{image()}"
         given: Any = {
@@ -135,7 +135,7 @@ async def test_images_are_inputs(api: Api) -> None:
 
 
 async def test_dimensions_are_as_asked(api: Api) -> None:
-    """A vector of another length is refused by the program's database, later."""
+    """The program's database would later refuse a vector of another length."""
     assert len((await embedded(api, "a cat", dimensions=64))[0]) == 64
 
 
@@ -170,7 +170,7 @@ BAD: tuple[tuple[Any, str], ...] = (
 async def test_what_cannot_be_embedded_is_refused_by_its_name(
     api: Api, subtests: pytest.Subtests
 ) -> None:
-    """A program would be told that something is wrong, and not what."""
+    """A program would be told that something is wrong, but not what."""
     for body, param in BAD:
         with subtests.test(str(body)[:80]):
             answer = await api.post(PATH, body, status=400)
@@ -195,7 +195,7 @@ def test_the_inputs_of_one_call_are_bounded_together() -> None:
 
 
 async def test_embeddings_have_a_limit_of_their_own(tmp_path: Path) -> None:
-    """Open WebUI sends a document as hundreds of calls at once, and repeats none."""
+    """Open WebUI sends a document as hundreds of calls at once, and retries none."""
     slow = EMBEDDERS.replace("service_s: 0.01", "service_s: 5")
     few = f"limits: {{open_per_person: 1, queued_per_person: 1, embeddings_open: 40, per_hour: 1}}\n{slow}"
     async with running(tmp_path, few) as api, asyncio.TaskGroup() as group:
@@ -213,7 +213,7 @@ async def test_embeddings_have_a_limit_of_their_own(tmp_path: Path) -> None:
 
 
 async def test_time_on_the_gpus_is_limited_here_too(tmp_path: Path) -> None:
-    """A program could keep a GPU busy all day whose owner may not, or retry it every second."""
+    """A program whose owner has used up their time could keep a GPU busy, or retry every second."""
     limited = f"limits: {{gpu_seconds_per_day: 4}}\n{EMBEDDERS.replace('service_s: 0.01', 'service_s: 5')}"
     async with running(tmp_path, limited) as api, asyncio.TaskGroup() as group:
         body = {"model": "hashing", "input": "a passage"}
@@ -252,7 +252,7 @@ async def test_a_model_that_writes_names_those_that_embed(api: Api) -> None:
 
 
 async def test_a_model_that_embeds_names_those_that_write(api: Api) -> None:
-    """The same the other way round."""
+    """A program set up with the wrong name would learn nothing from a 400."""
     body = {"model": "hashing", "messages": [{"role": "user", "content": "hi"}]}
     error = (await api.post("/chat/completions", body, status=400))["error"]
     assert error["code"] == "not_capable"
@@ -281,7 +281,7 @@ async def test_the_list_of_models_says_what_they_make(api: Api) -> None:
 
 
 async def test_no_embedding_model_is_anyones_usual_one(api: Api) -> None:
-    """`/ask` would go to a model that cannot answer."""
+    """`/ask` would be sent to a model that cannot answer."""
     catalog = api.parts.queue.models.offer.catalog
     for able in set(Capability) - {Capability.EMBEDDING, Capability.IMAGE_EMBEDDING}:
         assert not {"hashing", "words"} & set(catalog.able(able))

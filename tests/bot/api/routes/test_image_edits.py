@@ -1,4 +1,4 @@
-"""Changing images over HTTP, as forms and as JSON, with the `openai` package unchanged."""
+"""Changing images over HTTP, with forms and JSON, with the `openai` package unchanged."""
 
 import base64
 import io
@@ -30,7 +30,7 @@ RED = {"model": "flux", "prompt": "make it red"}
 
 
 def png(side: int = 64, **texts: str) -> bytes:
-    """Return an image, with texts beside its pixels."""
+    """Return an image that contains texts beside its pixels."""
     out, beside = io.BytesIO(), PngImagePlugin.PngInfo()
     for name, text in texts.items():
         beside.add_text(name, text)
@@ -64,7 +64,7 @@ async def editing(tmp_path: Path, config: str = DRAWS) -> AsyncIterator[tuple[Ap
 
 
 async def test_the_package_sends_an_image_in_every_form(tmp_path: Path) -> None:
-    """Its callers have files, bytes and streams, and it names them as it likes."""
+    """Callers have files, bytes or streams, and the package chooses their names."""
     cases: list[Any] = [
         ("upload", png(), "application/octet-stream"),
         ("kitten.gif", png(), "image/gif"),
@@ -83,7 +83,7 @@ async def test_the_package_sends_an_image_in_every_form(tmp_path: Path) -> None:
 
 
 async def test_a_file_of_a_path_is_sent(tmp_path: Path) -> None:
-    """The usual way in every example."""
+    """Every example sends a file this way."""
     path = tmp_path / "cat.png"
     path.write_bytes(png())
     async with editing(tmp_path) as (_, client):
@@ -107,7 +107,7 @@ async def test_words_of_openais_clients_are_ignored(tmp_path: Path) -> None:
 
 
 async def test_an_image_grows_before_it_is_done(tmp_path: Path) -> None:
-    """A person would look at nothing for minutes."""
+    """A person would see nothing for minutes."""
     async with editing(tmp_path) as (_, client):
         stream = await client.images.edit(**RED, image=png(), stream=True, partial_images=2)
         *partial, last = [event async for event in stream]
@@ -117,7 +117,7 @@ async def test_an_image_grows_before_it_is_done(tmp_path: Path) -> None:
 
 
 async def test_several_images_are_combined(tmp_path: Path) -> None:
-    """A person would send four images and see one of them used."""
+    """A person would send four images, and only one would be used."""
     async with editing(tmp_path, EDITS) as (api, client):
         for model in ({"model": "kontext"}, {"model": openai.NOT_GIVEN}):
             images = [png(40 + 10 * n) for n in range(4)]
@@ -156,7 +156,7 @@ async def test_a_mask_is_the_last_file_of_an_edit(tmp_path: Path) -> None:
 
 
 async def test_a_model_that_only_starts_from_an_image_is_not_given_more(tmp_path: Path) -> None:
-    """All images but one, or the mask, would be left out without a word."""
+    """All images but one, or the mask, would silently be left out."""
     async with editing(tmp_path) as (api, client):
         with pytest.raises(openai.BadRequestError) as error:
             await client.images.edit(**RED, image=[png(), png()])
@@ -169,7 +169,7 @@ async def test_a_model_that_only_starts_from_an_image_is_not_given_more(tmp_path
 
 
 async def test_what_a_camera_wrote_beside_the_pixels_is_not_kept(tmp_path: Path) -> None:
-    """The place where a photo was taken would lie in the database and on the server."""
+    """The location where a photo was taken would be stored in the database and on the server."""
     async with editing(tmp_path) as (api, client):
         await client.images.edit(**RED, image=png(Comment="at home"))
         job = (await api.parts.queue.jobs.history("api:local", limit=1))[0]
@@ -179,7 +179,7 @@ async def test_what_a_camera_wrote_beside_the_pixels_is_not_kept(tmp_path: Path)
 
 
 async def test_images_come_as_json(tmp_path: Path) -> None:
-    """The newer form of OpenAI's own document."""
+    """OpenAI's own document prefers this newer form."""
     async with editing(tmp_path) as (api, _):
         body = {**RED, "images": [{"image_url": data_url(png())}], "strength": 0.5, "size": None}
         answer = await api.post("/images/edits", body)
@@ -219,7 +219,7 @@ BAD: tuple[dict[str, Any], ...] = (
 
 
 async def test_a_bad_request_draws_nothing(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    """A mistake would wait in line to fail."""
+    """A mistake would wait in the queue only to fail."""
     async with editing(tmp_path) as (api, _):
         for body in BAD:
             with subtests.test(str(body)[:80]):
@@ -240,7 +240,7 @@ async def form(api: Api, *parts: tuple[str, Any], status: int = 400) -> Any:
 
 
 async def test_a_bad_form_draws_nothing(tmp_path: Path) -> None:
-    """The field at fault is named, as it is in JSON."""
+    """The error must name the field at fault, as it does for JSON."""
     prompt, image, model = ("prompt", "red"), ("image", png()), ("model", "flux")
     async with editing(tmp_path) as (api, _):
         for parts, param in (

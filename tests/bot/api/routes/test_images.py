@@ -1,4 +1,4 @@
-"""Images over HTTP, with the whole bot behind them."""
+"""Images over HTTP, through the whole bot."""
 
 import base64
 import io
@@ -23,7 +23,7 @@ def image(data: str) -> Any:
 
 
 async def test_an_image_comes_as_base64(api: Api) -> None:
-    """Open WebUI reads nothing else."""
+    """Open WebUI reads no other form."""
     answer = await api.post("/images/generations", {**CAT, "n": 2, "size": "96x64"})
     assert [image(row["b64_json"]).size for row in answer["data"]] == [(96, 64), (96, 64)]
     assert isinstance(answer["created"], int)
@@ -37,7 +37,7 @@ async def test_an_address_is_given_where_it_is_asked_for(api: Api) -> None:
 
 
 async def test_an_image_grows_before_it_is_done(api: Api) -> None:
-    """A person would look at nothing for minutes."""
+    """A person would see nothing for minutes."""
     asked = {**CAT, "partial_images": 2}
     events, comments = await api.stream("/images/generations", asked)
     *partial, last = events
@@ -73,7 +73,7 @@ async def test_words_of_openais_clients_are_left_out(api: Api) -> None:
 
 
 def test_previews_come_evenly_and_no_oftener_than_asked_for() -> None:
-    """All would come in the first second, or more than the client can show."""
+    """All previews would come in the first second, or more than the client can show."""
     run = Run(stand_in(1, "flux", 0.0))
     stream = ImageStream(created=1, size="auto", previews=2)
     sent: list[int] = []
@@ -101,7 +101,7 @@ BAD: tuple[tuple[dict[str, Any], int], ...] = (
 async def test_what_ran_out_of_memory_is_refused_from_then_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same request would empty the GPU for everybody again and again."""
+    """The same request would empty the GPU for everybody, again and again."""
 
     async def full(*_given: object) -> None:
         raise OutOfMemory("CUDA out of memory")
@@ -119,7 +119,7 @@ async def test_what_ran_out_of_memory_is_refused_from_then_on(
 
 
 async def test_a_bad_request_draws_nothing(api: Api, subtests: pytest.Subtests) -> None:
-    """A mistake would wait in line to fail."""
+    """A mistake would wait in the queue only to fail."""
     for more, status in BAD:
         with subtests.test(str(more)):
             await api.post("/images/generations", {**CAT, **more}, status=status)

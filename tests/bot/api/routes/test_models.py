@@ -24,7 +24,7 @@ async def test_every_kind_of_model_is_listed(tmp_path: Path) -> None:
 
 
 async def test_a_program_sees_which_models_are_ready(tmp_path: Path) -> None:
-    """It could not choose the one that answers at once."""
+    """A program could not choose a model that answers at once."""
     async with running(tmp_path, CONFIG) as api:
         await api.post("/images/generations", {"model": "flux", "prompt": "a cat"})
         rows = {row["id"]: row["usher"] for row in (await api.get("/models"))["data"]}
@@ -34,7 +34,7 @@ async def test_a_program_sees_which_models_are_ready(tmp_path: Path) -> None:
 
 
 async def test_a_client_can_tell_what_goes_in_and_comes_out(tmp_path: Path) -> None:
-    """A program would offer a model that speaks for conversations."""
+    """A program would offer a speech model for conversations."""
     async with running(tmp_path, ALL) as api:
         for able, takes, makes in (
             (Capability.IMAGE_EDIT, ["text", "image"], ["image"]),
@@ -47,7 +47,7 @@ async def test_a_client_can_tell_what_goes_in_and_comes_out(tmp_path: Path) -> N
 
 
 async def test_a_watcher_sees_that_the_api_answers(tmp_path: Path) -> None:
-    """A proxy without a key would take it for broken."""
+    """A proxy without a key would regard the API as broken."""
     async with running(tmp_path, CONFIG.replace("open: true", "open: false")) as api:
         for url in (f"{api.url}/health", f"{api.url.removesuffix('/v1')}/health"):
             async with api.session.get(url) as answer:

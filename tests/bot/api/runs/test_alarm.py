@@ -1,4 +1,4 @@
-"""When a stream is looked at although nothing has come."""
+"""When a stream is checked although nothing has come."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from tests.simulation.loop import in_virtual_time
 
 @in_virtual_time
 async def test_an_alarm_rings_at_the_last_moment_it_was_put_to() -> None:
-    """A silent stream would get no comment, and a busy one a comment after each token."""
+    """A silent stream would get no comment, or a busy one a comment after each token."""
     loop, news = asyncio.get_running_loop(), asyncio.Event()
     alarm, began = Alarm(news), loop.time()
     for _ in range(100):

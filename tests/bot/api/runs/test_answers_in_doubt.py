@@ -1,4 +1,4 @@
-"""Processes that end while they send an answer, and the retries of the calls they answered."""
+"""Processes that end while they send an answer, and retries of the calls they answered."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -80,7 +80,7 @@ class Process:
 
 @asynccontextmanager
 async def processes() -> AsyncIterator[tuple[Process, Process]]:
-    """Provide a process and the one that is started after it was killed."""
+    """Provide a process, and the process that is started after it was killed."""
     database = await open_database("sqlite://", migrations=(MIGRATIONS,), inline=True)
     try:
         yield Process(database, "killed"), Process(database, "next")
@@ -101,7 +101,7 @@ async def test_a_retry_gets_the_answer_whose_sending_a_crash_interrupted() -> No
 
 @in_virtual_time
 async def test_a_retry_gets_its_own_job_before_an_answer_in_doubt() -> None:
-    """It would get what an equal call has received, and leave its own job to nobody."""
+    """It would get the result of an equal call, and its own job would be left to nobody."""
     async with processes() as (killed, started):
         await killed.accept("lost", killed.request(FIRST))
         request = killed.request(FIRST)
@@ -123,7 +123,7 @@ async def test_an_answer_that_was_sent_before_a_crash_is_not_in_doubt() -> None:
 
 @in_virtual_time
 async def test_a_stop_reports_the_calls_that_ended_last() -> None:
-    """As above, for the calls that end while the process stops."""
+    """The same would happen for the calls that end while the process stops."""
     async with processes() as (stopped, started):
         await stopped.answer("sent")
         await stopped.attendance.close()

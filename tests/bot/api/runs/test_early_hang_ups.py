@@ -33,7 +33,7 @@ CALLS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def hang_up(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
-    """Return an event that is set once the server has seen a caller hang up, from now on."""
+    """Return an event that is set once the server has noticed that a caller hangs up."""
     seen, lose = asyncio.Event(), RequestHandler.connection_lost
 
     def lost(connection: RequestHandler, error: BaseException | None) -> None:
@@ -50,7 +50,7 @@ Methods = Sequence[tuple[type, str]]
 
 
 class Moment:
-    """The moment between a job's storing, or its acceptance, and the word of it to the call."""
+    """The moment between storing or accepting a job and telling its call."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.stored = asyncio.Event()
@@ -59,7 +59,7 @@ class Moment:
         self._monkeypatch = monkeypatch
 
     def hold(self, methods: Methods = STORED) -> None:
-        """Hold it until `goes_on` is set; from now on, `left` tells that a caller has hung up."""
+        """Hold it until `goes_on` is set; from now on, `left` is set when a caller has hung up."""
         for kind, name in methods:
             self._monkeypatch.setattr(kind, name, self._held(getattr(kind, name)))
         self.left = hang_up(self._monkeypatch)
@@ -103,7 +103,7 @@ async def leaving_early(
     *,
     methods: Methods = STORED,
 ) -> AsyncIterator[tuple[Api, Moment]]:
-    """As `left_early`, but the word of the job has not come yet."""
+    """As `left_early`, but the call has not been told of its job yet."""
     moment = Moment(monkeypatch)
     async with running(folder, EMBEDDING) as api:
         moment.hold(methods)
@@ -126,7 +126,7 @@ async def leaving_early(
 async def test_hanging_up_cancels_a_job_that_is_just_being_accepted(
     methods: Methods, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The GPU would work for a caller who is gone, and no one could tell."""
+    """The GPU would work for a caller who is gone, and no one would notice."""
     path, body = CALLS[name]
     async with left_early(tmp_path, monkeypatch, path, body, {}, methods=methods) as api:
         await api.until(lambda jobs: not jobs)
@@ -138,7 +138,7 @@ async def test_hanging_up_cancels_a_job_that_is_just_being_accepted(
 async def test_a_job_that_does_not_need_its_caller_stays(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A program that submits and repeats after a broken connection would find it cancelled."""
+    """A program that submits and reconnects after a failure would find its job cancelled."""
     named = {"Idempotency-Key": "once", "Prefer": "respond-async"}
     async with left_early(tmp_path, monkeypatch, path, FOX, named, methods=ACCEPTED) as api:
         again = await api.post(path, FOX, status=202, headers=named)
@@ -149,7 +149,7 @@ async def test_a_job_that_does_not_need_its_caller_stays(
 async def test_a_retry_takes_over_a_job_that_was_just_being_accepted(
     methods: Methods, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same request would be in line twice."""
+    """The same request would be in the queue twice."""
     path = "/chat/completions"
     async with left_early(tmp_path, monkeypatch, path, CAT, FIRST, methods=methods) as api:
         await job_of(api, path, CAT, AGAIN)
@@ -159,7 +159,7 @@ async def test_a_retry_takes_over_a_job_that_was_just_being_accepted(
 async def test_a_retry_that_overtakes_the_acceptance_takes_its_job_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same request would be in line twice: the first job has no caller, but is not known yet."""
+    """The request would be in the queue twice: the first job has no caller and is not known yet."""
     path = "/chat/completions"
     looked = asyncio.Event()
     find = Repeats.key
@@ -184,7 +184,7 @@ async def test_a_retry_that_overtakes_the_acceptance_takes_its_job_over(
 async def test_a_retry_that_is_broken_off_while_it_takes_a_job_over_leaves_it_to_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The database would say forever that the job has a caller, and the next would be a second."""
+    """The database would keep saying that the job has a caller, and a retry would make a second."""
     path, began, goes_on = "/chat/completions", asyncio.Event(), asyncio.Event()
     take_over = StoredAttendance.take_over
 
@@ -210,7 +210,7 @@ async def test_a_retry_that_is_broken_off_while_it_takes_a_job_over_leaves_it_to
 async def test_a_caller_who_leaves_while_the_database_is_away_ends_only_their_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The whole API would stop for a moment, and the job would go on."""
+    """The whole API would stop for a moment, and the job would continue."""
     monkeypatch.setattr(answers, "LOOK_EVERY_S", 0.05)
     failures = [StoreError("the database is away")] * 2
     tried_at = list[float]()

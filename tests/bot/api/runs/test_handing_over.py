@@ -1,4 +1,4 @@
-"""A result is handed to the call that waits for it, once it is stored; everything else reads it."""
+"""A stored result is handed to the waiting call; everything else reads it from the store."""
 
 import asyncio
 from dataclasses import replace
@@ -59,7 +59,7 @@ def gateway() -> tuple[Runs, AnswerSender, Stored]:
 
 
 async def test_the_first_call_is_handed_the_result_and_the_others_read_it() -> None:
-    """Reading back megabytes that were just stored takes as long as many servers need for them."""
+    """Reading back megabytes just stored would take as long as many servers need to make them."""
     runs, answering, stored = gateway()
     run = produced(runs, 1, BIG)
     assert await answering.output_of(run) is BIG
@@ -69,7 +69,7 @@ async def test_the_first_call_is_handed_the_result_and_the_others_read_it() -> N
 
 
 async def test_what_no_call_waits_for_is_not_kept() -> None:
-    """Results of jobs that programs fetch later would fill the memory."""
+    """Results that programs fetch later would fill the memory."""
     runs, answering, stored = gateway()
     with runs.watch(replace(ended(1), state=JobState.PROCESSING)) as (run, _):
         pass

@@ -21,7 +21,7 @@ SLOW = CONFIG.replace("service_s: 0.1", "service_s: 60") + "waiting: {api: 2s}\n
     ids=["image", "chat"],
 )
 async def test_a_job_of_a_program_may_run_later(tmp_path: Path, body: dict[str, Any]) -> None:
-    """A night's batch would stand before people, or its moment be lost."""
+    """A night's batch would run before people's jobs, or miss its moment."""
     async with running(tmp_path, CONFIG) as api:
         whens: list[dict[str, Any]] = [
             {},
@@ -42,7 +42,7 @@ async def test_a_job_of_a_program_may_run_later(tmp_path: Path, body: dict[str, 
 
 
 async def test_a_call_whose_job_does_not_begin_in_time_gets_504(tmp_path: Path) -> None:
-    """A program would wait for hours for what is of no use any more, or take it for a bug."""
+    """A program would wait for hours for an outdated result, or take the wait for a bug."""
     async with running(tmp_path, SLOW) as api:
         await api.parts.queue.admin.pause(model="llama")
         said = [{"role": "user", "content": "hi"}]

@@ -1,4 +1,4 @@
-"""What a stream sends while it waits in line for a quarter of an hour."""
+"""What a stream sends while its job waits in the queue for a quarter of an hour."""
 
 import asyncio
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""The API in another process than the queue: what was missed while the connection was broken."""
+"""The API in another process than the queue: events missed while the connection was broken."""
 
 import asyncio
 from dataclasses import replace
@@ -54,14 +54,14 @@ def watched(job: Job, queue: Queue, after: Job | None, *, chunks: tuple[str, ...
 
 
 def test_an_end_that_was_missed_is_read() -> None:
-    """A call would wait for an end that was told long ago."""
+    """A call would wait for an end that was reported long ago."""
     job = replace(completed(), state=JobState.PROCESSING, version=3)
     done = replace(job, state=JobState.COMPLETED, version=4)
     assert watched(job, Queue(job), done).job is done
 
 
 def test_an_answer_with_a_hole_is_not_passed_on() -> None:
-    """A stream would go on as if nothing were missing in its middle."""
+    """A stream would continue as if no part were missing."""
     job = replace(completed(), state=JobState.PROCESSING, version=3)
     seen = watched(job, Queue(job), job, chunks=('{"a":1}',))
     assert (seen.restarts, seen.chunks) == (1, [])
@@ -69,7 +69,7 @@ def test_an_answer_with_a_hole_is_not_passed_on() -> None:
 
 
 def test_an_answer_whose_beginning_was_missed_is_told_at_its_end() -> None:
-    """A caller who comes to another process would be given half an answer for a whole one."""
+    """A caller who comes to another process would get half an answer as if it were whole."""
     job = replace(completed(), state=JobState.PROCESSING, version=3)
     runs = Runs(Queue(job), Queue(job))  # type: ignore[arg-type]
     with runs.watch(job) as (seen, _):
@@ -91,7 +91,7 @@ def test_a_failing_database_is_asked_again() -> None:
 
 @in_virtual_time
 async def test_an_end_before_the_first_look_is_read() -> None:
-    """A job ends while its caller reads it: the call would wait for an end that has been told."""
+    """If a job ends while its caller reads it, the call would wait for an end already reported."""
     job = replace(completed(), state=JobState.PROCESSING, version=3)
     done = replace(job, state=JobState.COMPLETED, version=4)
     runs = Runs(Queue(done), Queue(done))  # type: ignore[arg-type]

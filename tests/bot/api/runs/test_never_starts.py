@@ -1,4 +1,4 @@
-"""Calls whose job can never start as things stand: refused at once, with what must change."""
+"""Calls whose job can never start as things are: refused at once, with what must change."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -41,7 +41,7 @@ def standing(why: WaitCause) -> Standing:
 
 
 async def refusals(api: Api, told: str) -> None:
-    """Have every kind of call refused, and a job of the native API explained."""
+    """Have every kind of call refused, and get the reason for a job of the native API."""
     for path, body in CALLS.items():
         async with api.session.post(f"{api.url}{path}", json=body) as answer:
             error = (await answer.json())["error"]
@@ -70,7 +70,7 @@ async def test_no_call_waits_for_a_copy_that_stays(
 async def test_a_call_waits_after_headers_no_longer_than_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a short `hold_s`, the reason comes in the body; a server may not unload at all."""
+    """With a short `hold_s`, the reason comes in the body; some servers cannot unload at all."""
     monkeypatch.setattr(runs, "LOOK_EVERY_S", 0.02)
     monkeypatch.setattr(Demo, "can_unload", False)
     early = FULL.replace("  open: true", "  open: true\n  hold_s: 0.01")
@@ -82,7 +82,7 @@ async def test_a_call_waits_after_headers_no_longer_than_before(
 
 
 def test_only_a_lasting_reason_counts() -> None:
-    """A call would be refused in the moment before a measurement shows that there is room."""
+    """A call would be refused just before a measurement shows that there is room."""
     run = Run(stand_in(1, "flux", 0.0))
 
     def stuck(*reasons: WaitCause) -> bool:
@@ -98,7 +98,7 @@ def test_only_a_lasting_reason_counts() -> None:
 
 
 def test_who_waits_to_the_end_learns_why() -> None:
-    """The error after hours would be no more than a number."""
+    """The error after hours would only be a number."""
     run = Run(stand_in(1, "flux", 0.0))
     run.stand(standing(WaitCause.OFFLINE))
     assert "box is offline" in answers.unfinished(run).message

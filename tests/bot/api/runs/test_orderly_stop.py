@@ -1,4 +1,4 @@
-"""An orderly stop of the bot: every open call is told, and its job is kept for a repeat."""
+"""An orderly stop of the bot: every open call is told, and its job is kept for a retry."""
 
 import asyncio
 import json
@@ -65,7 +65,7 @@ class Call:
 
     @property
     def events(self) -> list[Any]:
-        """The data lines of a stream."""
+        """Return the data lines of a stream."""
         lines = [line[6:] for line in self.text.split("\n") if line.startswith("data: ")]
         return [line if line == "[DONE]" else json.loads(line) for line in lines]
 
@@ -73,7 +73,7 @@ class Call:
 async def test_a_stream_that_waits_ends_with_an_error(
     tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    """A stream that only closes passes for a complete answer, in every client that was tried."""
+    """Every client that was tried regards a stream that just closes as a complete answer."""
     bodies = {p: {**body, "stream": True} for p, body in BODIES.items() if p != "/embeddings"}
     made = {path: (Call(), Call()) for path in bodies}
     async with asyncio.TaskGroup() as calls, running(tmp_path, SLOW) as api:
@@ -101,7 +101,7 @@ async def test_a_stream_that_waits_ends_with_an_error(
 
 
 async def test_an_answer_cut_in_the_middle_ends_with_an_error(tmp_path: Path) -> None:
-    """Half an answer would be stored as the whole, or its job would end with our stop."""
+    """Half an answer would be stored as the whole, or its job would end when the bot stops."""
     call = Call()
     async with (
         asyncio.TaskGroup() as calls,
@@ -121,7 +121,7 @@ async def test_an_answer_cut_in_the_middle_ends_with_an_error(tmp_path: Path) ->
 async def test_an_answer_that_another_process_goes_on_with_is_kept(
     path: str, tmp_path: Path
 ) -> None:
-    """When the queue moves, a stream that was partly sent would cancel its own job."""
+    """When the queue moves, a partly sent stream would cancel its own job."""
     call, body = Call(), {**BODIES[path], "stream": True}
     script = (*HELLO, "hold", piece("stop"))
     async with scripted(tmp_path, script) as (api, server):
@@ -145,7 +145,7 @@ async def test_an_answer_that_another_process_goes_on_with_is_kept(
 async def test_a_call_that_does_not_stream_gets_503(
     tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    """A connection that breaks names no job, and says nothing about when to come again."""
+    """A broken connection names no job, and does not say when to try again."""
     made = {path: Call() for path in BODIES}
     async with asyncio.TaskGroup() as calls, running(tmp_path, SLOW) as api:
         for path, call in made.items():
@@ -179,7 +179,7 @@ async def test_a_call_with_its_headers_sent_gets_the_error_in_its_body(
 
 
 async def test_the_events_of_a_job_go_on_after_a_restart(tmp_path: Path) -> None:
-    """A last event without an end would say that the job is done."""
+    """A last event without an end would mean that the job is done."""
     call = Call()
     async with asyncio.TaskGroup() as calls, running(tmp_path, SLOW) as api:
         job = await api.post("/jobs", {"model": "flux", "prompt": "a fox"}, status=202)

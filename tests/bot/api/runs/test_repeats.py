@@ -1,4 +1,4 @@
-"""Repeated calls: with a key, or as SDKs repeat them, which only count."""
+"""Repeated calls: with a key, or as SDKs repeat them, which only send the number of the retry."""
 
 import asyncio
 import time
@@ -22,7 +22,7 @@ AGAIN = {"x-stainless-retry-count": "1"}
 
 
 async def job_of(api: Api, path: str, body: Any, headers: Mapping[str, str]) -> str:
-    """Return the job of a call as soon as the call says it, and hang up."""
+    """Return the job of a call as soon as the call names it, and hang up."""
     streamed = {**body, "stream": True}
     async with api.session.post(f"{api.url}{path}", json=streamed, headers=headers) as answer:
         assert answer.status == 200, await answer.text()
@@ -38,7 +38,7 @@ async def until_running(api: Api) -> None:
 
 
 async def hang_up(api: Api, path: str, body: Any, when: Callable[[Api], Awaitable[None]]) -> None:
-    """Make a call as an SDK does, and break it at a moment."""
+    """Make a call as an SDK does, and break it at a certain moment."""
     calling = asyncio.create_task(api.post(path, body, headers=FIRST))
     await when(api)
     calling.cancel()
@@ -51,7 +51,7 @@ async def hang_up(api: Api, path: str, body: Any, when: Callable[[Api], Awaitabl
 async def test_a_retry_takes_over_the_job_of_the_broken_call(
     path: str, body: Any, tmp_path: Path
 ) -> None:
-    """The same request would be in line twice, or three times."""
+    """The same request would be in the queue two or three times."""
     async with running(tmp_path, SLOW) as api:
         await hang_up(api, path, body, until_running)
         (job,) = await api.open_jobs()
@@ -72,7 +72,7 @@ async def test_an_answer_no_one_received_is_not_generated_again(tmp_path: Path) 
 
 
 async def test_a_stream_no_one_received_is_not_generated_again(tmp_path: Path) -> None:
-    """As above, where the retry wants to read along."""
+    """A complete answer would be thrown away although the retry could stream it."""
     async with running(tmp_path, BRISK) as api:
         await hang_up(api, "/chat/completions", CAT, until_running)
         await api.until(lambda jobs: not jobs)
@@ -130,7 +130,7 @@ async def test_an_answer_that_arrived_is_not_given_again(api: Api) -> None:
 
 
 async def test_what_is_no_retry_takes_nothing_over(tmp_path: Path) -> None:
-    """A first call would get an older answer, or a bug's."""
+    """A first call would get an older answer, or an erroneous one."""
     async with running(tmp_path, BRISK) as api:
         await hang_up(api, "/chat/completions", CAT, until_running)
         await api.until(lambda jobs: not jobs)
@@ -151,7 +151,7 @@ async def test_another_request_is_another_job(tmp_path: Path) -> None:
 
 
 async def test_a_call_that_waited_too_long_is_taken_up_again(tmp_path: Path) -> None:
-    """A program that retries in spite of what it was told would wait at the end of the line."""
+    """A program that retries although it was told not to would wait at the end of the queue."""
     impatient = SLOW.replace("open: true", "open: true\n  wait_s: 0.2")
     async with running(tmp_path, impatient) as api:
         read = await api.post("/chat/completions", CAT, status=504, headers=FIRST)
@@ -199,7 +199,7 @@ HELD = {"held": "hold_s: 240", "late": "hold_s: 0.05"}
 async def test_an_answer_given_before_a_restart_is_not_given_again(
     hold: str, tmp_path: Path
 ) -> None:
-    """The retry of another equal call would get it, and the result of its own reach no one."""
+    """The retry of an equal call would get it, and its own result would reach no one."""
     config = SPOKEN.replace("open: true", f"open: true\n  {hold}")
 
     async def answered(api: Api, headers: Mapping[str, str]) -> list[str]:
@@ -221,7 +221,7 @@ async def test_an_answer_given_before_a_restart_is_not_given_again(
 
 
 async def test_a_retry_takes_an_open_job_rather_than_an_older_result(tmp_path: Path) -> None:
-    """It would get what an equal call asked for earlier, and leave its own job to nobody."""
+    """It would get the result of an earlier equal call, and its own job would be left to nobody."""
     async with running(tmp_path, BRISK) as api:
         await hang_up(api, "/chat/completions", CAT, until_running)
         await api.until(lambda jobs: not jobs)
@@ -233,7 +233,7 @@ async def test_a_retry_takes_an_open_job_rather_than_an_older_result(tmp_path: P
 async def test_a_restart_with_the_clock_ten_days_ahead_deletes_and_fails_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """All results would be gone within seconds, and what waits would have waited too long."""
+    """All results would be gone within seconds, and waiting jobs would fail as if too old."""
     short = "retention: {days: 1}\n"
     async with running(tmp_path, BRISK + short) as api:
         answer = await api.post("/chat/completions", CAT)
@@ -319,7 +319,7 @@ async def test_the_key_of_a_call_that_hung_up_says_that_it_was_cancelled(
 
 
 async def test_a_key_or_count_that_repeats_nothing_skips_no_check(tmp_path: Path) -> None:
-    """Whatever a program sends would be fetched and decoded for a model that there is not."""
+    """Whatever a program sends would be fetched and decoded, even for a model that is unknown."""
     look = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
     asked = {"model": "none", "messages": [{"role": "user", "content": [look]}]}
     async with running(tmp_path, BRISK) as api:

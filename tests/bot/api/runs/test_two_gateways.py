@@ -52,7 +52,7 @@ LONG_S = 600.0
 class TwoApis:
     """The API of the process that holds the queue, and that of another, with its database.
 
-    `start` has one more process serve the API.
+    `start` starts one more process that serves the API.
     """
 
     one: Api
@@ -61,7 +61,7 @@ class TwoApis:
     start: Callable[[], Awaitable[Api]]
 
     async def crash(self) -> None:
-        """Have the other process end without a word, as the database sees it."""
+        """Let the other process end without warning, as the database sees it."""
         await self.database.aclose()
         await gone(self.database.run, self.one.parts.database)
 
@@ -121,7 +121,7 @@ both_ways = pytest.mark.parametrize(
 async def test_a_retry_at_another_process_takes_over_the_job(
     which: Which, postgres_url: str
 ) -> None:
-    """The same request would be in line once for each process."""
+    """The same request would be in the queue once for each process."""
     async with two_apis(postgres_url, SLOW) as apis:
         first, second = which(apis)
         await hang_up(first, CHAT, CAT, until_running)
@@ -150,7 +150,7 @@ async def test_a_retry_does_not_take_the_job_of_a_caller_elsewhere(
 
 
 async def test_a_retry_after_a_crash_takes_over_the_job(postgres_url: str) -> None:
-    """Whatever a process had accepted when it was killed would be done twice."""
+    """Whatever a process had accepted before it was killed would be done twice."""
     async with two_apis(postgres_url, BRISK) as apis:
         waiting = asyncio.create_task(apis.other.post(CHAT, CAT, headers=FIRST))
         await until_running(apis.other)
@@ -167,7 +167,7 @@ async def test_a_retry_after_a_crash_takes_over_the_job(postgres_url: str) -> No
 async def test_a_caller_who_hangs_up_does_not_end_a_job_that_is_read_elsewhere(
     which: Which, postgres_url: str
 ) -> None:
-    """A call with the same key at another machine would be answered that it was cancelled."""
+    """A call with the same key on another machine would be told that its job was cancelled."""
     key = {"Idempotency-Key": "one"}
     async with two_apis(postgres_url, BRISK.replace("0.5", "1.5")) as apis:
         first, second = which(apis)
@@ -182,7 +182,7 @@ async def test_a_caller_who_hangs_up_does_not_end_a_job_that_is_read_elsewhere(
 
 
 async def _noted(database: Database, job_id: int, state: str) -> None:
-    """Wait until a process says how it attends to a job."""
+    """Wait until a process records how it attends to a job."""
     noted = "SELECT count(*) FROM attendance WHERE job_id = ? AND state = ?"
     values = (job_id, state)
     async with asyncio.timeout(WAIT_S):
@@ -193,7 +193,7 @@ async def _noted(database: Database, job_id: int, state: str) -> None:
 async def test_images_are_had_from_another_process_than_the_one_that_drew_them(
     postgres_url: str,
 ) -> None:
-    """A large result would be lost on the way between processes, or be read by nobody else."""
+    """A large result would be lost on the way between processes, or only one could read it."""
     asked = {"model": "flux", "prompt": "a cat", "size": "1024x1024"}
     async with two_apis(postgres_url) as apis:
         whole = await apis.other.post("/images/generations", asked)
@@ -207,7 +207,7 @@ async def test_images_are_had_from_another_process_than_the_one_that_drew_them(
 async def test_a_chats_job_is_followed_at_a_process_that_does_not_hold_the_chat(
     postgres_url: str,
 ) -> None:
-    """A program would be shown how far an image is, and never what it looks like."""
+    """A program would be shown how far an image is, but never a preview of it."""
     async with two_apis(postgres_url, BRISK) as apis:
         asked = NewJob(
             model="flux",
@@ -222,7 +222,7 @@ async def test_a_chats_job_is_followed_at_a_process_that_does_not_hold_the_chat(
 
 
 async def test_a_process_that_starts_leaves_the_jobs_of_others_alone(postgres_url: str) -> None:
-    """Every start would take the callers' jobs away, or cancel them."""
+    """Every start would take jobs away from their callers, or cancel them."""
     async with two_apis(postgres_url, BRISK.replace("0.5", "1.5")) as apis:
         waiting = asyncio.create_task(apis.one.post(CHAT, CAT, headers=FIRST))
         await until_running(apis.one)
@@ -233,7 +233,7 @@ async def test_a_process_that_starts_leaves_the_jobs_of_others_alone(postgres_ur
 
 
 async def test_a_stream_that_is_joined_late_elsewhere_is_whole(postgres_url: str) -> None:
-    """A caller who comes to another process would be given half an answer for a whole one."""
+    """A caller who comes to another process would get half an answer as if it were whole."""
     key = {"Idempotency-Key": "one"}
     streamed = {**CAT, "stream": True}
     async with two_apis(postgres_url, BRISK.replace("0.5", "2")) as apis:
@@ -258,7 +258,7 @@ def _said(stream: str) -> str:
 
 @both_ways
 async def test_each_webhook_is_called_once(which: Which, postgres_url: str) -> None:
-    """A program would be told of the same end once by each process."""
+    """Each process would tell a program about the same end."""
     async with (
         listening(Receiver()) as receiver,
         two_apis(postgres_url, calling(receiver)) as apis,

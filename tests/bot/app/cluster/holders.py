@@ -1,4 +1,4 @@
-"""A queue that one process holds after another, and the link of a process that does not."""
+"""A queue that one process after another holds, and the link of a process that does not."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -45,7 +45,7 @@ class Cluster:
         return near
 
     def stranger(self) -> MemoryWire:
-        """Call the holder, and leave the greeting to the test."""
+        """Connect to the holder, and leave the greeting to the test."""
         assert self._server is not None
         near, far = MemoryWire.pair()
         self.wires.append(near)
@@ -66,7 +66,7 @@ class Cluster:
                 running.cancel()
 
     def cut(self) -> None:
-        """Cut every connection there is."""
+        """Cut all existing connections."""
         for each in self.wires:
             each.cut()
         self.wires.clear()

@@ -26,7 +26,7 @@ LEASE_S = 15.0
 
 @dataclass
 class Network:
-    """What processes reach each other over."""
+    """The network through which processes reach each other."""
 
     installation: Installation
     tasks: asyncio.TaskGroup
@@ -46,7 +46,7 @@ class Network:
 
 
 class NetworkProcess:
-    """One process: its entrance, and its link to the queue wherever that is."""
+    """One process: its listener, and its link to the queue wherever that is."""
 
     def __init__(self, network: Network, name: str) -> None:
         self.network = network
@@ -65,7 +65,7 @@ class NetworkProcess:
 
     @asynccontextmanager
     async def holding(self) -> AsyncIterator[Lease]:
-        """Take the queue's role and do its duty, until the block ends."""
+        """Take the queue's role and perform its duty until the block ends."""
         lease = await self.roles.take(QUEUE, address=self.entrance.address)
         assert lease is not None
         async with self.installed(lease):

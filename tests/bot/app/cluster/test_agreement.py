@@ -1,4 +1,4 @@
-"""Agreement: a process with another configuration than the leader's is told which settings differ."""
+"""Agreement: a process whose configuration differs from the leader's is told which settings."""
 
 import asyncio
 
@@ -39,7 +39,7 @@ async def told(roles: FakePosts, by: Agreement, role: str = QUEUE) -> LeaderInfo
 
 @in_virtual_time
 async def test_the_same_configuration_is_agreed_with_whatever_the_version() -> None:
-    """No version could be followed by the next one while the bot runs."""
+    """No new version could replace another while the bot runs."""
     held = await told(FakePosts(PostTable(15), "one:1"), agreement(version="0.9"))
     agreement(version="1.0").require([held])
     assert version_of(held.about) == "0.9"
@@ -47,7 +47,7 @@ async def test_the_same_configuration_is_agreed_with_whatever_the_version() -> N
 
 @in_virtual_time
 async def test_another_configuration_is_refused_by_what_differs() -> None:
-    """Two leaders in turn would plan with different GPUs and models, for no visible reason."""
+    """Successive leaders would plan with different GPUs and models, for no visible reason."""
     held = await told(FakePosts(PostTable(15), "one:1"), agreement(version="0.9"))
     other = agreement("vram: 12GB}, sdxl: {backends: [stand-in]}", "vram: 8GB}")
     with pytest.raises(ConfigError) as refused:
@@ -62,7 +62,7 @@ async def test_another_configuration_is_refused_by_what_differs() -> None:
 @pytest.mark.parametrize("about", ["", "?", "[]", "7", '{"version": "2", "settings": 7}'])
 @in_virtual_time
 async def test_a_holder_that_tells_nothing_known_binds_no_one(about: str) -> None:
-    """A version that tells its settings in another form would keep others from starting."""
+    """A version that reports its settings in another form would keep others from starting."""
     roles = FakePosts(PostTable(15), "one:1")
     assert await roles.take(QUEUE, address="", about=lambda _: about) is not None
     (held,) = await roles.introductions()
@@ -71,7 +71,7 @@ async def test_a_holder_that_tells_nothing_known_binds_no_one(about: str) -> Non
 
 @in_virtual_time
 async def test_only_the_holder_of_the_queue_decides() -> None:
-    """A process that ends would be compared with, though the queue has long been another's."""
+    """A process that ends would be compared with, though another has long held the queue."""
     held = await told(FakePosts(PostTable(15), "one:1"), agreement("12GB", "8GB"), "telegram")
     agreement().require([held])
     assert "settings" not in held.about
@@ -80,7 +80,7 @@ async def test_only_the_holder_of_the_queue_decides() -> None:
 
 @in_virtual_time
 async def test_two_that_start_at_once_are_compared_as_well() -> None:
-    """Neither saw the other before it applied, and the later one would lead one day."""
+    """Neither saw the other before applying, and the later one would lead one day."""
     table = PostTable(15)
     one, two = FakePosts(table, "one:1"), FakePosts(table, "two:2")
     mine, other = agreement(), agreement("12GB", "8GB")
@@ -121,7 +121,7 @@ async def test_two_that_start_at_once_are_compared_as_well() -> None:
 def test_jobs_of_a_model_that_is_missing_are_told(
     open_jobs: dict[str, int], sentence: str | None
 ) -> None:
-    """They would wait without end on all processes, and no one would be told why."""
+    """They would wait without end in all processes, and no one would be told why."""
     look = ServerLook(open_jobs=open_jobs)
     if sentence is None:
         require_models(read(), look)
@@ -139,7 +139,7 @@ def test_a_server_that_names_its_models_may_offer_them_later() -> None:
 
 @in_virtual_time
 async def test_a_reloaded_leader_tells_the_others_and_a_reloaded_follower_learns_who_lags() -> None:
-    """Processes that start later would be refused for settings that no one has any more."""
+    """Processes that start later would be refused for outdated settings."""
     table = PostTable(15)
     one, two = FakePosts(table, "one:1"), FakePosts(table, "two:2")
     leader, follower = agreement(), agreement()
@@ -155,7 +155,7 @@ async def test_a_reloaded_leader_tells_the_others_and_a_reloaded_follower_learns
 
 @in_virtual_time
 async def test_a_process_reloaded_right_after_a_takeover_goes_on() -> None:
-    """It would end, and be told that it should have been the same all along."""
+    """It would end, with a message that its configuration should have been the same all along."""
     table = PostTable(15)
     one, two = FakePosts(table, "one:1"), FakePosts(table, "two:2")
     follower = agreement()

@@ -1,4 +1,4 @@
-"""The bot asks the queue nothing that a queue in another process could not answer as well."""
+"""The bot asks the queue nothing that a queue in another process could not answer."""
 
 import asyncio
 from dataclasses import replace
@@ -32,7 +32,7 @@ def two_hosts() -> Installation:
 
 
 async def a_day(running: Bot) -> None:
-    """Ask, look, change one's mind, administer and forget."""
+    """Ask, read answers, cancel, administer and forget."""
     await say(running, "/status")
     for words in ("flux a cat", "sdxl --seed 7 a dog", "flux a bird", "nothing a fish"):
         await say(running, f"/image {words}", ADA)
@@ -61,7 +61,7 @@ async def a_day(running: Bot) -> None:
 
 
 async def shown(**given: Any) -> tuple[list[Any], list[Any]]:
-    """Return all that people are shown on that day."""
+    """Return all that people are shown that day."""
     async with played(two_hosts(), **given) as running:
         await a_day(running)
     chat = running.chat
@@ -71,7 +71,7 @@ async def shown(**given: Any) -> tuple[list[Any], list[Any]]:
 def test_people_see_the_same_of_a_queue_behind_a_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A chat in a process of its own would answer other things, or fail where this one does not."""
+    """A chat in another process would get other answers, or fail where this one does not."""
     monkeypatch.setattr("bot.requests.creation.secrets.randbelow", lambda _: 5)
     private, messages = run(shown())
     assert len(private) + len(messages) > 20

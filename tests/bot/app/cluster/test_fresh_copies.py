@@ -1,4 +1,4 @@
-"""What a process without the queue knows of it is not old, in virtual time."""
+"""What a process without the queue knows about it is up to date, in virtual time."""
 
 import asyncio
 from pathlib import Path
@@ -23,7 +23,7 @@ async def known(made: Cluster, *, paused: bool) -> None:
 async def test_a_change_that_no_event_tells_is_known_in_time_for_the_operators_page(
     tmp_path: Path,
 ) -> None:
-    """A page would show for seconds what is over."""
+    """The operator's page would show an outdated state for seconds."""
     installation = Installation.of(
         [image_model("flux", "comfy")],
         [host("gpu-1", "comfy")],

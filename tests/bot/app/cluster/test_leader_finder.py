@@ -1,4 +1,4 @@
-"""How processes find the one that holds the queue, and follow it, in virtual time."""
+"""How processes find the holder of the queue, and follow it, in virtual time."""
 
 import asyncio
 import logging
@@ -38,7 +38,7 @@ async def submit(process: NetworkProcess, key: str) -> int:
 
 
 def test_every_process_finds_the_queue(tmp_path: Path) -> None:
-    """The process itself would call itself over the network, or not at all."""
+    """The holder would call itself over the network, or not reach the queue at all."""
 
     async def scenario(made: Network, ada: NetworkProcess, eve: NetworkProcess) -> None:
         async with ada.holding():
@@ -67,7 +67,7 @@ def test_links_follow_the_queue_to_its_next_holder(tmp_path: Path) -> None:
 
 
 def test_a_link_leaves_a_holder_that_was_replaced(tmp_path: Path) -> None:
-    """A frozen process that thaws would go on answering what is no longer true."""
+    """A frozen process that wakes up would go on giving outdated answers."""
 
     async def scenario(made: Network, ada: NetworkProcess, eve: NetworkProcess) -> None:
         lease = await ada.roles.take(QUEUE, address="ada:1")
@@ -99,7 +99,7 @@ def test_a_link_leaves_a_holder_that_was_replaced(tmp_path: Path) -> None:
 def test_why_the_queue_is_not_reached_is_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, trouble: str, expected: str
 ) -> None:
-    """The log would be full of one line, five times a second, or say nothing at all."""
+    """The log would repeat one line five times a second, or say nothing at all."""
 
     async def say_nothing(wire: Wire) -> None:
         with suppress(WireBroken):

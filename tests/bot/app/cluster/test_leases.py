@@ -1,4 +1,4 @@
-"""Roles in virtual time: one process at a time does a duty, whatever happens to the others."""
+"""Roles in virtual time: one process at a time performs a duty, whatever happens to the others."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -46,7 +46,7 @@ class Process:
             self.doing.remove(self.name)
 
     def kill(self) -> None:
-        """End the process as `kill -9` does: nothing is freed, its session ends."""
+        """End the process as `kill -9` does: nothing is freed, and its session ends."""
         self.roles.mute = True
         self.task.cancel()
         self.roles.end_session()
@@ -54,14 +54,14 @@ class Process:
 
 @dataclass
 class Two:
-    """Two processes, and which of them does the duty."""
+    """Two processes, and which of them performs the duty."""
 
     doing: list[str]
     first: Process
     second: Process
 
     async def takes_over(self) -> float:
-        """Return how long it takes until the second one does the duty."""
+        """Return how long it takes until the second process performs the duty."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         async with asyncio.timeout(600):
@@ -89,7 +89,7 @@ async def both() -> AsyncIterator[Two]:
 
 @Inside(both)
 async def test_an_orderly_stop_hands_over_at_once(two: Two) -> None:
-    """People would wait out a lease at every upgrade."""
+    """People would wait for the end of a lease at every upgrade."""
     two.first.stopping_s = 40.0  # longer than a lease: it is renewed until the duty has ended
     two.first.task.cancel()
     await asyncio.sleep(39)
@@ -99,14 +99,14 @@ async def test_an_orderly_stop_hands_over_at_once(two: Two) -> None:
 
 @Inside(both)
 async def test_a_killed_process_is_followed_as_soon_as_its_session_ends(two: Two) -> None:
-    """The duty would rest for the length of a lease."""
+    """No process would perform the duty until the lease ends."""
     two.first.kill()
     assert await two.takes_over() < 1.5
 
 
 @Inside(both)
 async def test_a_holder_whose_session_broke_begins_another_one_and_goes_on(two: Two) -> None:
-    """A connection that breaks would move the role, and two would do the duty until it is noticed."""
+    """A broken connection would move the role, and two would do the duty until it is noticed."""
     two.first.roles.end_session()
     assert two.first.leases[-1].held
     await asyncio.sleep(60)
@@ -117,7 +117,7 @@ async def test_a_holder_whose_session_broke_begins_another_one_and_goes_on(two: 
 
 @Inside(both)
 async def test_a_holder_without_a_session_says_so_before_another_takes_its_post(two: Two) -> None:
-    """Cut off from the database alone, it would go on listening beside the next holder."""
+    """Cut off from the database alone, it would go on serving beside the next holder."""
     two.first.roles.away = True
     two.first.roles.end_session()
     await asyncio.sleep(0.5)
@@ -129,7 +129,7 @@ async def test_a_holder_without_a_session_says_so_before_another_takes_its_post(
 @pytest.mark.parametrize("how", ["away", "mute"])
 @Inside(both)
 async def test_nothing_is_said_while_a_duty_stops_whose_post_is_lost(two: Two, how: str) -> None:
-    """A call that is on its way when the lease ends would arrive beside those of the next holder."""
+    """A call in progress when the lease ends would arrive beside those of the next holder."""
     two.first.stopping_s = LEASE_S / 20
     setattr(two.first.roles, how, True)
     lease = two.first.leases[-1]
@@ -187,7 +187,7 @@ async def test_a_short_absence_of_the_database_ends_nothing(two: Two) -> None:
 
 @Inside(both)
 async def test_a_slow_database_moves_no_post(two: Two) -> None:
-    """A busy server would have its processes take their roles from each other, and none would work."""
+    """With a busy server, processes would take roles from each other, and none would work."""
     two.first.roles.slow_s = two.second.roles.slow_s = LEASE_S * 0.4
     await asyncio.sleep(60)
     assert two.first.leases[-1].held
@@ -200,7 +200,7 @@ async def test_a_slow_database_moves_no_post(two: Two) -> None:
 
 @Inside(both)
 async def test_a_machine_that_slept_knows_that_its_lease_is_over(two: Two) -> None:
-    """It would go on for the rest of a lease that ended hours ago: its clock stood still."""
+    """It would go on for the rest of a lease that ended hours ago, as its clock stood still."""
     two.first.roles.away = True
     two.first.asleep_s = 3600.0
     assert not two.first.leases[-1].held
@@ -210,7 +210,7 @@ async def test_a_machine_that_slept_knows_that_its_lease_is_over(two: Two) -> No
 
 @Inside(both)
 async def test_a_holder_that_was_replaced_applies_once_more(two: Two) -> None:
-    """A process that was frozen once would never be of use again."""
+    """A process that was frozen once would never take a role again."""
     two.first.roles.mute = True
     await two.takes_over()
     two.first.roles.mute = False
@@ -223,7 +223,7 @@ async def test_a_holder_that_was_replaced_applies_once_more(two: Two) -> None:
 
 @in_virtual_time
 async def test_a_duty_that_fails_frees_its_post() -> None:
-    """The next process would wait for a lease of one that has given up."""
+    """The next process would wait for the lease of a process that has given up."""
 
     async def fails(_lease: HeldLease) -> None:
         raise ZeroDivisionError
@@ -238,7 +238,7 @@ async def test_a_duty_that_fails_frees_its_post() -> None:
 
 @in_virtual_time
 async def test_a_duty_that_was_fenced_begins_anew_at_once_where_its_lease_still_runs() -> None:
-    """After a failover that lost commits nothing would be served until the lease is over."""
+    """After a failover that lost commits, nothing would be served until the lease is over."""
     table, epochs = PostTable(LEASE_S), list[int]()
 
     async def duty(lease: HeldLease) -> None:
@@ -260,7 +260,7 @@ async def test_a_duty_that_was_fenced_begins_anew_at_once_where_its_lease_still_
 @pytest.mark.parametrize("error", [GivesWay("not from here"), StoreError("the server is away")])
 @in_virtual_time
 async def test_a_duty_that_cannot_be_done_here_is_left_to_another_process(error: Exception) -> None:
-    """A process that reaches the database, and nothing else, would keep a chat silent."""
+    """A process that reaches the database, but nothing else, would keep a chat silent."""
     table, began = PostTable(LEASE_S), list[str]()
 
     async def cannot(_lease: HeldLease) -> None:

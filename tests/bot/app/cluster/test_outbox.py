@@ -13,7 +13,7 @@ LIMIT = 1000
 
 
 class SlowWire:
-    """A wire whose other end reads when it is told to."""
+    """A wire whose other end reads only when it is told to."""
 
     def __init__(self) -> None:
         self.sent: list[bytes] = []
@@ -41,7 +41,7 @@ def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @in_virtual_time
 async def test_frames_are_sent_in_order() -> None:
-    """An answer would arrive before the event that belongs to it."""
+    """An answer would arrive before an event that precedes it."""
     wire = SlowWire()
     box = Outbox(wire)
     sending = asyncio.create_task(box.run())
@@ -57,7 +57,7 @@ async def test_frames_are_sent_in_order() -> None:
 
 @in_virtual_time
 async def test_a_reader_that_is_too_slow_for_the_events_is_cut_off() -> None:
-    """A process that hangs would fill the memory of the one that holds the queue."""
+    """A process that hangs would fill the memory of the holder of the queue."""
     wire = SlowWire()
     box = Outbox(wire)
     for _ in range(LIMIT):
@@ -88,7 +88,7 @@ async def test_an_answer_of_any_size_is_sent() -> None:
 
 @in_virtual_time
 async def test_nothing_is_sent_that_may_not_be_sent_any_more() -> None:
-    """A process that was frozen for a while would tell what was true before."""
+    """A process that was frozen for a while would send outdated information."""
 
     def check() -> None:
         raise WireBroken("not any more")

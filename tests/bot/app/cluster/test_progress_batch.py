@@ -1,4 +1,4 @@
-"""Progress that goes to other processes, in virtual time."""
+"""Progress that is sent to other processes, in virtual time."""
 
 import asyncio
 import json
@@ -59,7 +59,7 @@ def token(job_id: int, number: int) -> Progressed:
 
 @given(st.lists(REPORTS, min_size=1, max_size=6))
 def test_several_reports_say_together_what_they_said_one_by_one(reports: list[Progress]) -> None:
-    """Words of an answer would be missing, or a preview vanish."""
+    """Words of an answer would be missing, or a preview would vanish."""
     one = merged(reports)
     assert one.chunks == tuple(chunk for each in reports for chunk in each.chunks)
     for name in ("fraction", "text", "preview"):
@@ -70,7 +70,7 @@ def test_several_reports_say_together_what_they_said_one_by_one(reports: list[Pr
 
 @in_virtual_time
 async def test_many_tokens_are_few_frames_and_none_is_lost() -> None:
-    """Each token of each stream would be written and sent for itself."""
+    """Each token of each stream would be written and sent separately."""
     pushed: list[bytes] = []
     progress = pushes(pushed)
     for number in range(1000):
@@ -123,7 +123,7 @@ async def test_what_a_job_reported_before_it_changed_is_told_before() -> None:
 def test_what_is_told_in_pieces_is_what_was_reported(
     said: list[tuple[int, Progress, bool]], joined: int
 ) -> None:
-    """Another process would show words that nobody said; one that joins late, parts of them."""
+    """Another process would show words that were never written, or miss some if it joins late."""
     near, first, second = ProgressNews(), ProgressNews(), ProgressNews()
     for number, (job_id, progress, changes) in enumerate(said):
         if number == joined % (len(said) + 1):
@@ -140,7 +140,7 @@ def test_what_is_told_in_pieces_is_what_was_reported(
 
 @in_virtual_time
 async def test_an_answer_costs_about_its_own_length() -> None:
-    """Long answers, told whole at each word, would fill the network between the processes."""
+    """Long answers, sent whole with each new word, would fill the network between the processes."""
     words = [f"word{number} " for number in range(500)]
     text = "".join(words)
     reports: tuple[Callable[[int], Progress], ...] = (

@@ -1,4 +1,4 @@
-"""Every value that crosses the seam between bot and queue can be written as JSON and read back."""
+"""Every value that bot and queue exchange can be written as JSON and read back."""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -168,7 +168,7 @@ st.register_type_strategy(
 
 
 def crossing() -> dict[str, Any]:
-    """Return the types of all arguments and results, named by where they stand first."""
+    """Return the types of all arguments and results, named by the call that first has them."""
     found: dict[Any, str] = {}
     for protocol in PARTS:
         for name, member in inspect.getmembers(protocol):
@@ -181,7 +181,7 @@ def crossing() -> dict[str, Any]:
 
 
 def survives(kind: Any, examples: int) -> None:
-    """Try that values of a type can be written and read back."""
+    """Check that values of a type can be written and read back."""
 
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck), deadline=None)
     @given(st.none() if kind is type(None) else st.from_type(kind))
@@ -193,7 +193,7 @@ def survives(kind: Any, examples: int) -> None:
 
 @pytest.mark.parametrize("examples", [4, pytest.param(50, marks=pytest.mark.thorough)])
 def test_what_crosses_the_seam_survives_it(examples: int, subtests: pytest.Subtests) -> None:
-    """A chat in a process of its own could not ask this, or would read something else."""
+    """A chat in another process could not make the call, or would read something else."""
     for place, kind in crossing().items():
         with subtests.test(place):
             survives(kind, examples)
@@ -202,7 +202,7 @@ def test_what_crosses_the_seam_survives_it(examples: int, subtests: pytest.Subte
 @settings(max_examples=40, suppress_health_check=list(HealthCheck), deadline=None)
 @given(event=st.one_of(*(st.from_type(each) for each in get_args(Event))))
 def test_an_event_survives_it_as_what_it_is(event: Event) -> None:
-    """Two events have the same fields: jobs about to be deleted would be taken for deleted ones."""
+    """Two events have the same fields: jobs about to be deleted would count as deleted."""
     read = event_from_json(*event_to_json(event))
     assert type(read) is type(event)
     assert read == event
@@ -215,7 +215,7 @@ WHY = Problem(what=ProblemKind.GONE, values={"name": "gpu-9"})
 
 
 def example(kind: type[QueueError]) -> QueueError:
-    """Return an error with a value for each of its own."""
+    """Return an error with a value for each of its own fields."""
     values: dict[str, Any] = {
         "name": "flax",
         "nearest": ("flux",),
@@ -260,7 +260,7 @@ def test_an_error_of_a_server_alone_is_read_as_the_nearest_known() -> None:
 
 
 def test_an_offer_can_be_looked_up_in_at_the_other_end() -> None:
-    """The bot asks the catalog at every step."""
+    """The bot looks models up in the catalog at every step."""
     flux = ModelSpec(name="flux", backends=(), capabilities=frozenset(), aliases=("f",))
     offer = Offer(models=(flux,), hosts=(), options={"flux": frozenset({"seed"})})
     read = from_json(to_json(offer, Offer), Offer)
@@ -270,6 +270,6 @@ def test_an_offer_can_be_looked_up_in_at_the_other_end() -> None:
 
 
 def test_the_parts_are_found() -> None:
-    """Without a call found, nothing above could fail."""
+    """If no calls were found, none of the tests above could fail."""
     assert len(PARTS) >= 9
     assert len(crossing()) > 25

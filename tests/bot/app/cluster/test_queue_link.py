@@ -1,4 +1,4 @@
-"""The queue in another process: breaks, failovers and strangers, in virtual time."""
+"""The queue in another process: broken connections, failovers and strangers, in virtual time."""
 
 import asyncio
 from pathlib import Path
@@ -48,7 +48,7 @@ async def ended(made: Cluster, job: Job) -> Job:
 
 @in_virtual_time
 async def test_a_call_waits_for_a_process_that_holds_the_queue(tmp_path: Path) -> None:
-    """During a failover people would be told to type again."""
+    """During a failover people would have to type again."""
     async with cluster(installation(tmp_path)) as made:
         asked = asyncio.create_task(submit(made))
         await asyncio.sleep(PATIENCE_S - 5)
@@ -58,7 +58,7 @@ async def test_a_call_waits_for_a_process_that_holds_the_queue(tmp_path: Path) -
 
 @in_virtual_time
 async def test_a_call_fails_if_no_process_holds_the_queue(tmp_path: Path) -> None:
-    """A chat would be silent for as long as no one mends it."""
+    """A chat would be silent until someone repairs the fault."""
     async with cluster(installation(tmp_path)) as made:
         with pytest.raises(StoreError, match="no process holds the queue"):
             await submit(made)
@@ -81,7 +81,7 @@ async def test_a_call_whose_connection_breaks_is_made_once_again(tmp_path: Path)
 
 @in_virtual_time
 async def test_a_call_in_flight_survives_a_failover(tmp_path: Path) -> None:
-    """`/preload` takes minutes; the machine that carries it out may die meanwhile."""
+    """`/preload` takes minutes, and the machine that performs it may die before it is done."""
     async with cluster(installation(tmp_path)) as made:
         async with made.holder():
             await made.link.connected()
@@ -95,7 +95,7 @@ async def test_a_call_in_flight_survives_a_failover(tmp_path: Path) -> None:
 
 @in_virtual_time
 async def test_a_call_given_up_is_given_up_there(tmp_path: Path) -> None:
-    """A drain that its admin has left would hold the host for good."""
+    """A drain that its admin has cancelled would hold the host for good."""
     async with cluster(installation(tmp_path)) as made, made.holder():
         job = await submit(made)
         await until(lambda: JobState.PROCESSING in states(made, job))
@@ -111,7 +111,7 @@ async def test_a_call_given_up_is_given_up_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize("failover", [True, False])
 @in_virtual_time
 async def test_a_break_is_told_to_those_who_listen(tmp_path: Path, *, failover: bool) -> None:
-    """A message would show forever what was true before the break."""
+    """A message would show outdated information forever."""
     async with cluster(installation(tmp_path)) as made:
         async with made.holder():
             first = await ended(made, await submit(made))
@@ -129,7 +129,7 @@ async def test_a_break_is_told_to_those_who_listen(tmp_path: Path, *, failover: 
 
 @in_virtual_time
 async def test_copies_follow_what_happens(tmp_path: Path) -> None:
-    """An admin who has paused a model would read that it is not."""
+    """An admin who has paused a model would read that it is not paused."""
     async with cluster(installation(tmp_path)) as made, made.holder():
         await made.link.connected()
         assert [model.name for model in made.queue.models.offer.models] == ["flux"]
@@ -142,7 +142,7 @@ async def test_copies_follow_what_happens(tmp_path: Path) -> None:
 
 @in_virtual_time
 async def test_a_link_goes_on_after_a_break_and_a_call_that_no_one_answers() -> None:
-    """A process would stay without the queue until it is restarted."""
+    """A process would remain without the queue until it is restarted."""
     dialled = list[float]()
 
     async def dial() -> Wire:
@@ -169,7 +169,7 @@ async def test_a_link_goes_on_after_a_break_and_a_call_that_no_one_answers() -> 
 
 @in_virtual_time
 async def test_a_link_whose_connection_breaks_during_a_stop_stops() -> None:
-    """A process would not end until it is killed."""
+    """A process would only end when it is killed."""
     near, _ = MemoryWire.pair()
 
     async def dial() -> Wire:
@@ -250,7 +250,7 @@ def test_a_frame_is_read_as_it_was_written() -> None:
 
 @in_virtual_time
 async def test_a_queue_out_of_reach_for_long_is_noticed_once_it_is(tmp_path: Path) -> None:
-    """A chat would stay with a process that cannot have anything done for it."""
+    """A chat would stay with a process that cannot reach the queue."""
     async with cluster(installation(tmp_path)) as made:
         noticed = asyncio.ensure_future(made.link.out_of_reach(30))
         await asyncio.sleep(20)
@@ -266,7 +266,7 @@ async def test_a_queue_out_of_reach_for_long_is_noticed_once_it_is(tmp_path: Pat
 
 @in_virtual_time
 async def test_a_user_of_the_queue_who_leaves_hears_no_more(tmp_path: Path) -> None:
-    """A chat that has moved would be drawn by two presenters."""
+    """Two presenters would update a chat that has moved."""
     async with cluster(installation(tmp_path)) as made:
         other, told = RemoteQueue(made.link, NoFiles()), list[Event]()
         async with made.holder():
@@ -282,7 +282,7 @@ async def test_a_user_of_the_queue_who_leaves_hears_no_more(tmp_path: Path) -> N
 
 @in_virtual_time
 async def test_callers_who_gave_up_leave_nothing_behind(tmp_path: Path) -> None:
-    """Each person who did not wait would cost memory on both ends until the next restart."""
+    """Each person who stopped waiting would cost memory on both ends until the next restart."""
 
     async def give_up(made: Cluster) -> None:
         asked = [asyncio.create_task(submit(made, f"k{n}")) for n in range(50)]

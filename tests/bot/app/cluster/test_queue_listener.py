@@ -1,4 +1,4 @@
-"""Where a process listens to the others: over real sockets, every wait is for a signal."""
+"""Where a process listens to the others: over real sockets; every wait is for a signal."""
 
 import asyncio
 from pathlib import Path
@@ -47,7 +47,7 @@ async def test_it_is_reached_at_the_address_of_this_machine() -> None:
 async def test_a_public_address_is_warned_of(
     caplog: pytest.LogCaptureFixture, address: str, *, told: bool
 ) -> None:
-    """Prompts would cross the internet as they are typed."""
+    """Prompts would cross the internet unencrypted."""
     async with entrance_at("127.0.0.1", address, nowhere, heartbeat_s=BEAT_S):
         warned = [each for each in caplog.records if each.levelname == "WARNING"]
         assert [f"{each.msg % each.args}".startswith("8.8.8.8 is a public") for each in warned] == [
@@ -56,7 +56,7 @@ async def test_a_public_address_is_warned_of(
 
 
 async def test_a_taken_port_and_a_foreign_address_are_refused() -> None:
-    """A process would believe that the others reach it."""
+    """A process would believe that the others can reach it."""
     async with entrance_at(None, None, here, heartbeat_s=BEAT_S) as entrance:
         for listen in (entrance.address, "192.0.2.1:8124"):
             with pytest.raises(StoreError, match=r"cluster.listen: cannot listen at .*ddress"):

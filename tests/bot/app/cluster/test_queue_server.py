@@ -1,4 +1,4 @@
-"""The holder of the queue among sick, old and foreign processes, in virtual time."""
+"""The holder of the queue among faulty, old and foreign processes, in virtual time."""
 
 import asyncio
 import logging
@@ -48,7 +48,7 @@ async def hung_up(wire: MemoryWire) -> None:
 async def test_garbage_costs_its_sender_the_connection_and_no_one_else(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, garbage: bytes
 ) -> None:
-    """One sick process would stop the queue for all."""
+    """One faulty process would stop the queue for all."""
     with caplog.at_level(logging.INFO, "bot.app.cluster"):
         async with cluster(installation(tmp_path)) as made, made.holder():
             await made.link.connected()
@@ -95,7 +95,7 @@ async def test_a_call_unknown_here_fails_alone(tmp_path: Path) -> None:
 
 @in_virtual_time
 async def test_a_holder_whose_lease_is_over_answers_nothing(tmp_path: Path) -> None:
-    """A process that thaws would tell people what was true before it froze."""
+    """A process that wakes up would tell people what was true before it froze."""
     async with cluster(installation(tmp_path)) as made:
         holds = True
         async with made.holder(lambda: holds):
@@ -116,7 +116,7 @@ async def test_a_holder_whose_lease_is_over_answers_nothing(tmp_path: Path) -> N
 async def test_a_call_that_the_database_refuses_is_made_at_the_next_holder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A person would be told of a failure, though the queue is elsewhere and well."""
+    """A person would be told of a failure although another process now holds the queue."""
 
     async def fenced(*_: object, **__: object) -> Job:
         raise Fenced("another process has taken over")
@@ -137,7 +137,7 @@ async def test_a_call_that_the_database_refuses_is_made_at_the_next_holder(
 async def test_what_is_too_long_for_a_wire_fails_with_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The connection of all calls would break, again and again."""
+    """The connection for all calls would break, again and again."""
     async with cluster(installation(tmp_path)) as made, made.holder():
         job = await submit(made)
         with monkeypatch.context() as patch:
@@ -153,7 +153,7 @@ async def test_what_is_too_long_for_a_wire_fails_with_a_sentence(
 
 @in_virtual_time
 async def test_what_only_the_holder_of_the_queue_uses_is_not_told(tmp_path: Path) -> None:
-    """Others would be sent what they do not read: loads, and every result, of many megabytes."""
+    """Others would be sent what they do not read: loads, and results of many megabytes."""
     async with cluster(installation(tmp_path)) as made, made.holder():
         wire = await greeted(made)
         await submit(made)

@@ -1,4 +1,4 @@
-"""What running jobs write goes to the processes that show it, in virtual time."""
+"""What running jobs write is sent to the processes that show it, in virtual time."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -46,7 +46,7 @@ async def begun(folder: Path) -> AsyncIterator[Cluster]:
 
 
 class Reader:
-    """Another process, and what it has been told of progress."""
+    """Another process, with the progress it has received."""
 
     def __init__(self, made: Cluster, *reads: str) -> None:
         self.link = QueueConnection(made.dial, reads=reads)
@@ -80,7 +80,7 @@ async def accepted(made: Cluster, reply_to: str) -> Job:
 async def report(
     made: Cluster, job: Job, progress: Progress, **readers: Reader
 ) -> Mapping[str, list[Progress]]:
-    """Have a server report progress of a job; return what each process is told of it."""
+    """Let a server report progress of a job; return what each process is sent of it."""
     assert made._server is not None
     for each in readers.values():
         each.told.clear()
@@ -92,7 +92,7 @@ async def report(
 @pytest.mark.parametrize("platform", ["telegram", "api"])
 @in_virtual_time
 async def test_words_and_images_go_to_those_who_show_them(tmp_path: Path, platform: str) -> None:
-    """Each process would be sent all that is written at all others."""
+    """Each process would be sent everything that is written for all others."""
     async with begun(tmp_path) as made:
         there = {"shows": Reader(made, "web", platform), "stands_by": Reader(made, "web")}
         async with connected(**there):
@@ -109,7 +109,7 @@ async def test_words_and_images_go_to_those_who_show_them(tmp_path: Path, platfo
 
 @in_virtual_time
 async def test_one_job_is_read_for_as_long_as_a_program_asks_for_it(tmp_path: Path) -> None:
-    """Its images would be missing where its chat is not, or be sent there forever."""
+    """Its previews would be missing in a process without its chat, or be sent there forever."""
     async with begun(tmp_path) as made:
         there = {"api": Reader(made, "api")}
         async with connected(**there):
@@ -124,7 +124,7 @@ async def test_one_job_is_read_for_as_long_as_a_program_asks_for_it(tmp_path: Pa
 
 @in_virtual_time
 async def test_a_process_that_takes_a_chat_over_is_told_all_from_then_on(tmp_path: Path) -> None:
-    """A message would stand still until its job has ended, or show half of its words."""
+    """A message would not change until its job has ended, or show only half of its words."""
     async with begun(tmp_path) as made:
         there = {"before": Reader(made), "after": Reader(made)}
         async with connected(**there):

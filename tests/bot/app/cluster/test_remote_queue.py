@@ -1,4 +1,4 @@
-"""The queue as a process without it asks it, for as long as the process has its own role."""
+"""The queue as used by a process that does not hold it, as long as the process has its own role."""
 
 import json
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ class CountedLink:
 
 
 class OneCat:
-    """Implements `JobFiles`: every job was given and made the same."""
+    """Implements `JobFiles`: every job was given, and has made, the same file."""
 
     async def inputs(self, _job: Job) -> tuple[File, ...]:
         return (CAT,)
@@ -42,7 +42,7 @@ class OneCat:
 
 
 class Lease(ChatLease):
-    """A role that is this process's as long as it is `mine`."""
+    """A role that belongs to this process as long as it is `mine`."""
 
     mine = True
 
@@ -52,7 +52,7 @@ class Lease(ChatLease):
 
 
 async def test_a_former_holder_asks_the_queue_for_nothing_more() -> None:
-    """What a frozen process had heard would become a job when it comes back."""
+    """A request that a frozen process had received would become a job when it wakes up."""
     link, lease = CountedLink(), Lease()
     queue = RemoteQueue(cast("QueueConnection", link), OneCat(), lease)
     await queue.submitter.cancel(1)
@@ -66,7 +66,7 @@ async def test_a_former_holder_asks_the_queue_for_nothing_more() -> None:
 
 
 async def test_files_are_read_without_the_holder_of_the_queue() -> None:
-    """A result above some hundred megabytes could not be delivered, and none while it is away."""
+    """A result above some hundred megabytes could not be delivered, and none during a failover."""
     link, job = CountedLink(), cast("Job", None)
     queue = RemoteQueue(cast("QueueConnection", link), OneCat())
     assert await queue.jobs.inputs(job) == (CAT,)

@@ -1,4 +1,4 @@
-"""Which roles there are, and what the holder of each runs."""
+"""Which roles exist, and what the holder of each runs."""
 
 import pytest
 

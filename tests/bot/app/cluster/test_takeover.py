@@ -28,7 +28,7 @@ LEASE_S, BEAT_S = 30.0, 10.0
 
 @dataclass
 class Peer:
-    """What one process has to do with the queue."""
+    """The parts of a process that concern the queue."""
 
     queue: RemoteQueue
     told: list[Event]
@@ -71,7 +71,7 @@ async def peer(
 
 
 async def test_the_queue_moves_and_every_link_follows(postgres_url: str, tmp_path: Path) -> None:
-    """The parts would fit together in the tests of each, and not on a server."""
+    """The parts might work in their own tests, but not together on a server."""
     made = Installation.of(
         [image_model("flux", "comfy")],
         [host("gpu-1", "comfy")],

@@ -1,4 +1,4 @@
-"""The queue over real sockets, in real time: every wait is for a signal."""
+"""The queue over real sockets, in real time; every wait is for a signal."""
 
 import asyncio
 import base64
@@ -41,7 +41,7 @@ def installation(folder: Path) -> Installation:
 
 @asynccontextmanager
 async def linked(port: int) -> AsyncIterator[RemoteQueue]:
-    """Provide the queue at a port as another process sees it."""
+    """Provide the queue at a port, as another process sees it."""
     async with calling(heartbeat_s=5) as call, asyncio.TaskGroup() as tasks:
 
         async def dial() -> Wire:
@@ -60,7 +60,7 @@ async def linked(port: int) -> AsyncIterator[RemoteQueue]:
 
 
 async def test_an_image_of_ten_megabytes_goes_over(tmp_path: Path) -> None:
-    """The usual limit of a WebSocket message, 4 MB, would cut uploads off."""
+    """The default limit of a WebSocket message, 4 MB, would cut uploads off."""
     async with installation(tmp_path).queue() as queue:
         server = QueueServer(queue, secret=SECRET)
         async with (
@@ -75,7 +75,7 @@ async def test_an_image_of_ten_megabytes_goes_over(tmp_path: Path) -> None:
 
 
 async def test_a_closed_port_and_a_stranger_break_the_wire() -> None:
-    """A process would wait forever for an answer of something that is not Usher."""
+    """A process would wait forever for an answer from something that is not Usher."""
 
     async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readline()
@@ -93,7 +93,7 @@ async def test_a_closed_port_and_a_stranger_break_the_wire() -> None:
 
 
 async def test_the_end_of_the_other_process_breaks_the_wire() -> None:
-    """A link would go on waiting for a process that has left."""
+    """A link would go on waiting for a process that has ended."""
     served: asyncio.Queue[Wire] = asyncio.Queue()
 
     async def serve(wire: Wire) -> None:
@@ -159,7 +159,7 @@ async def test_a_stranger_cannot_fill_the_memory() -> None:
 
 
 async def test_a_frame_arrives_as_it_was_sent() -> None:
-    """An image that is as long as a piece would lose its end."""
+    """An image of exactly one piece's length would lose its end."""
     for size in (0, 1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE):
 
         async def serve(wire: Wire) -> None:
@@ -188,7 +188,7 @@ def _until_broken(serve: Callable[[Wire], Awaitable[None]]) -> Callable[[Wire], 
 
 
 async def test_a_process_that_froze_is_noticed() -> None:
-    """A link would wait for a machine that lost its network until the system gives it up."""
+    """A link to a machine that lost its network would wait until the system's time limit."""
 
     async def freeze(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
@@ -215,7 +215,7 @@ async def test_a_process_that_froze_is_noticed() -> None:
     not hasattr(socket, "TCP_NOTSENT_LOWAT"), reason="this system has no such limit"
 )
 async def test_little_waits_in_the_system_for_being_sent() -> None:
-    """On a slow network a sign of life would come after megabytes, and the connection would end."""
+    """On a slow network a heartbeat would come after megabytes, and the connection would end."""
     unsent = []
 
     async def serve(wire: Wire) -> None:
@@ -241,7 +241,7 @@ async def test_little_waits_in_the_system_for_being_sent() -> None:
 
 
 class _Closing:
-    """A socket that finds its connection gone as it answers a ping by itself."""
+    """A socket that finds its connection gone when it automatically answers a ping."""
 
     async def receive(self) -> aiohttp.WSMessage:
         raise aiohttp.ClientConnectionResetError("Cannot write to closing transport")
@@ -257,6 +257,6 @@ class _Closing:
 async def test_a_connection_that_is_gone_is_a_broken_wire(
     act: Callable[[WebSocketWire], Awaitable[object]],
 ) -> None:
-    """The whole process would end with the connection to another one."""
+    """The whole process would end with its connection to another one."""
     with pytest.raises(WireBroken):
         await act(WebSocketWire(cast("web.WebSocketResponse", _Closing())))

@@ -42,7 +42,7 @@ sys.exit(main(["demo", *sys.argv[1:]]))
 
 @asynccontextmanager
 async def demo_page(state: Path, *words: str) -> AsyncIterator[tuple[str, Process]]:
-    """Run the demo with its page in a process of its own; yields its address."""
+    """Run the demo with its page in another process; yields its address."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "bot", "demo", "--speed", "20", "--port", "0", *words),
         cwd=ROOT,
@@ -66,7 +66,7 @@ async def demo_page(state: Path, *words: str) -> AsyncIterator[tuple[str, Proces
 
 
 def said(out: Path, *lines: str) -> subprocess.CompletedProcess[str]:
-    """Run the demo with those lines, much faster than real servers."""
+    """Run the demo with these lines, much faster than real servers."""
     words = [word for line in lines for word in ("--say", line)]
     return subprocess.run(
         [sys.executable, "-c", DEMO, "--speed", "100", "--out", str(out), *words],
@@ -81,7 +81,7 @@ def said(out: Path, *lines: str) -> subprocess.CompletedProcess[str]:
 def test_a_transcript_shows_each_line_its_answers_and_saves_the_images(tmp_path: Path) -> None:
     """A newcomer without a browser would see nothing, or a script not learn how it ended.
 
-    Controls and direction marks in a prompt would rewrite what stands on the screen.
+    Control characters and direction marks in a prompt would change the text on the screen.
     """
     lines = ("/image=sdxl=cat", "/ask why", "/nonsense", "/image flux --steps 9999 x", STEERING)
     done = said(tmp_path, *lines)
@@ -106,7 +106,7 @@ def test_a_transcript_shows_each_line_its_answers_and_saves_the_images(tmp_path:
 def test_a_line_that_is_refused_shows_in_the_exit_status(
     tmp_path: Path, line: str, status: int
 ) -> None:
-    """A script would take a misspelt command for a success."""
+    """A script would regard a misspelt command as a success."""
     words = ["demo", "--speed", "100", "--out", str(tmp_path), "--say", line]
     assert cli.main(words) == status
 
@@ -141,7 +141,7 @@ def test_a_file_that_cannot_be_saved_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_a_reader_that_stops_ends_the_demo(tmp_path: Path) -> None:
-    """With `| head`, the demo would go on forever and write tracebacks."""
+    """With `| head`, the demo would run forever and write tracebacks."""
     with subprocess.Popen(
         [sys.executable, "-c", DEMO, "--say", "/image flux cat", "--say", "/help"],
         cwd=ROOT,
@@ -162,7 +162,7 @@ def test_a_reader_that_stops_ends_the_demo(tmp_path: Path) -> None:
 @pytest.mark.thorough
 @pytest.mark.skipif(not videos.available(), reason="needs usher-bot[media]")
 def test_a_newcomer_sees_a_video_and_hears_a_sound(tmp_path: Path) -> None:
-    """The first things anyone tries would leave nothing that plays."""
+    """The first things anyone tries would produce nothing that plays."""
     done = said(tmp_path, "/video wan a cat", "/video a cat", "/speak hello", "/music calm")
     assert done.returncode == 0, done.stderr
     kinds = sorted(mime_of(path.read_bytes()) for path in tmp_path.iterdir())
@@ -173,7 +173,7 @@ def test_a_newcomer_sees_a_video_and_hears_a_sound(tmp_path: Path) -> None:
 def test_a_terminal_shows_each_message_once_in_its_latest_state(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A growing answer would be on the screen fifty times."""
+    """A growing answer would appear on the screen fifty times."""
     terminal = FakeTty(monkeypatch, lines=4)
     with display() as show:
         show("> 1", "> /ask why")
@@ -212,14 +212,14 @@ def test_a_port_one_asked_for_and_that_is_taken_ends_the_demo(
 
 @pytest.mark.parametrize("people", [1, 8, 30, 10_000])
 def test_a_crowd_of_any_size_makes_no_more_requests_than_are_served(people: int) -> None:
-    """With `--crowd 30` the queue would grow forever, and a newcomer's request never come."""
+    """With `--crowd 30` the queue would grow forever, and a newcomer's request never be served."""
     pause_s = Crowd(people, speed=1.0).pause_s
     assert people / pause_s == pytest.approx(min(people, 8) / 45)
 
 
 @pytest.mark.thorough
 async def test_a_killed_demo_goes_on_where_it_was(tmp_path: Path) -> None:
-    """The first promise a newcomer tries, kill -9, would be broken: the chat would be empty."""
+    """After `kill -9`, the first thing a newcomer tries, the chat would be empty."""
     async with demo_page(tmp_path) as (url, process), opened(url) as tab:
         await tab.hello()
         await tab.say("/image flux a lighthouse")
@@ -235,7 +235,7 @@ async def test_a_killed_demo_goes_on_where_it_was(tmp_path: Path) -> None:
 def test_each_demo_knows_where_its_jobs_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A script would meet the jobs of earlier runs, or a second demo end the first one's."""
+    """A script would get the jobs of earlier runs, or a second demo end those of the first."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     kept = kept_path()
     assert kept.is_relative_to(tmp_path)

@@ -1,4 +1,4 @@
-"""`usher init` writes files that are not there, whole or not at all."""
+"""`usher init` writes only files that do not exist, whole or not at all."""
 
 import os
 import stat
@@ -24,7 +24,7 @@ def names(folder: Path) -> list[str]:
 def test_a_private_file_is_private_from_its_first_byte(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, umask: int, linked: bool
 ) -> None:
-    """A token could be read by another account for as long as the file was being written."""
+    """Another account could read a token while the file is being written."""
     modes: list[int] = []
     opened = os.fdopen
 
@@ -55,7 +55,7 @@ def _without_links(*_: object, **__: object) -> None:
 def test_what_has_the_name_already_stays_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: str, linked: bool
 ) -> None:
-    """Another program's file would be gone, or the token written to where a link points."""
+    """Another program's file would be lost, or the token written to the target of a link."""
     if not linked:
         monkeypatch.setattr(os, "link", _without_links)
     target, victim = tmp_path / "config.yaml", tmp_path / "victim"

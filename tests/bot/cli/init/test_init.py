@@ -1,4 +1,4 @@
-"""`usher init` as a whole: from nothing to a configuration that works, and what it leaves alone."""
+"""`usher init` as a whole: from nothing to a configuration that works, and what stays unchanged."""
 
 import asyncio
 import os
@@ -45,7 +45,7 @@ GPULESS = gpu.gpuless
 
 @pytest.fixture(autouse=True)
 def bare_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing runs here but what a test starts, and no token is in the environment."""
+    """Only what a test starts is running here, and no token is in the environment."""
     for name in ("TELEGRAM_TOKEN", "TELEGRAM_API", "DISCORD_TOKEN", "LMSTUDIO_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     usually(monkeypatch)
@@ -59,7 +59,7 @@ def bare_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def usually(monkeypatch: pytest.MonkeyPatch, *ports: int) -> None:
-    """Have servers expected at these ports instead of the usual ones."""
+    """Let servers be expected at these ports instead of the usual ones."""
     monkeypatch.setattr(scan, "PORTS", ports)
 
 
@@ -67,7 +67,7 @@ OLLAMA = {"kind": "openai", "flavour": "ollama", "description": "Ollama", "model
 
 
 def finding(monkeypatch: pytest.MonkeyPatch, **about: Any) -> None:
-    """Have a server of that kind found at every address."""
+    """Let a server of that kind be found at every address."""
 
     async def look(urls: Sequence[str], **_: object) -> tuple[scan.FoundServer, ...]:
         return tuple(scan.FoundServer(url=url, **about) for url in urls)
@@ -103,7 +103,7 @@ def without_comments(config: Path) -> list[str]:
 
 @asynccontextmanager
 async def usher_running(config: Path) -> AsyncIterator[None]:
-    """Run `usher run` on a configuration, from another folder and without its tokens."""
+    """Run `usher run` with a configuration, from another folder and without its tokens."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-m", "bot", "run", "-c", str(config)),
         cwd=config.parent.parent,
@@ -163,7 +163,7 @@ async def test_tokens_are_in_a_private_file_and_nowhere_else(tmp_path: Path) -> 
 async def test_the_configuration_is_as_short_as_it_can_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A newcomer would face settings that no one needs at first."""
+    """A newcomer would see settings that no one needs at first."""
     async with serving("lmstudio") as studio:
         usually(monkeypatch, studio.port)
         terminal = ScriptedTerminal({**NO_ANSWERS, "Memory of the GPU": "24GB"})
@@ -270,9 +270,9 @@ async def test_servers_of_one_machine_share_a_host_and_others_have_their_own(
 async def test_the_main_memory_is_watched_where_it_is_all_that_models_can_fill(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, index: str | None, *, gpuless: bool
 ) -> None:
-    """A build would take the memory of a server without a GPU, and nothing would see it.
+    """A build could take the memory of a server without a GPU, and nothing would notice.
 
-    More than the machine has is said by people with a GPU that was not found.
+    An answer above the machine's memory means that there is a GPU that was not found.
     """
     monkeypatch.setattr(scan, "is_here", lambda host: host != "gpu-box")
     finding(monkeypatch, **OLLAMA)
@@ -308,7 +308,7 @@ async def test_a_gpu_behind_a_tunnel_is_not_this_machines_memory(
     cuda: bool,
     unified: bool,
 ) -> None:
-    """Free main memory would be taken for free memory of a GPU in another house."""
+    """Free main memory would be mistaken for free memory of a GPU in another house."""
 
     async def why_silent() -> str:
         return UNIFIED if unified else ""
@@ -338,7 +338,7 @@ async def test_a_gpu_behind_a_tunnel_is_not_this_machines_memory(
 def test_a_gpu_that_nothing_measures_is_no_main_memory(
     tmp_path: Path, devices: Mapping[str, tuple[str, str]], *, gpuless: bool
 ) -> None:
-    """Free main memory would be taken for free memory of a Radeon."""
+    """Free main memory would be mistaken for free memory of a Radeon."""
     for name, (kind, vendor) in devices.items():
         device = tmp_path / "bus/pci/devices" / name
         device.mkdir(parents=True)
@@ -355,7 +355,7 @@ def test_a_gpu_that_nothing_measures_is_no_main_memory(
 async def test_servers_on_several_gpus_are_written_with_those_they_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A model over two GPUs would be planned on one, and an image server on both."""
+    """A model on two GPUs would be planned on one, and an image server on both."""
 
     async def look(urls: Sequence[str], **_: object) -> tuple[scan.FoundServer, ...]:
         texts = {"kind": "openai", "flavour": "llamacpp", "description": "llama.cpp"}
@@ -383,7 +383,7 @@ async def test_servers_on_several_gpus_are_written_with_those_they_use(
 async def test_amds_gpus_are_found_and_written_as_amds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The size would have to be typed, and a game on the GPU would not be seen."""
+    """The size would have to be typed, and a game on the GPU would not be noticed."""
     finding(monkeypatch, kind="comfyui", total_mb=24_240)
     cases: list[tuple[tuple[int, ...], str | None]] = [
         ((24_560,), "amd:0"),
@@ -445,7 +445,7 @@ async def test_a_page_that_others_reach_gets_a_token(
 async def test_a_page_of_this_machine_gets_none_and_a_weak_token_is_refused(
     tmp_path: Path,
 ) -> None:
-    """A token that can be guessed would be found out by `check` after everything was written."""
+    """`check` would only complain of a token that can be guessed after everything was written."""
     config = tmp_path / "config.yaml"
     for url in ("http://localhost:8080", ""):
         assert chats.address(url) is None
@@ -460,9 +460,9 @@ async def test_a_page_of_this_machine_gets_none_and_a_weak_token_is_refused(
 async def test_a_server_that_does_not_answer_is_told_and_kept_knowingly(
     tmp_path: Path, keep: str
 ) -> None:
-    """A slip in an address would be found out once nobody can draw.
+    """A mistyped address would only be noticed once nobody can draw.
 
-    A server that is switched off today is added today nevertheless.
+    A server that is switched off today can be added nevertheless.
     """
     url = f"http://127.0.0.1:{port_of(checked)}"
     answers = {**NO_ANSWERS, "Address of another server": [url, ""], "Keep this address": keep}
@@ -478,7 +478,7 @@ async def test_a_server_that_does_not_answer_is_told_and_kept_knowingly(
 async def test_without_questions_an_address_that_does_not_answer_is_told_and_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A script that sets a machine up would stop, or say nothing of a server that is away."""
+    """A script that sets up a machine would stop, or not mention a server that is away."""
     config = tmp_path / "config.yaml"
     url = f"http://127.0.0.1:{port_of(checked)}"
     assert await run_init(config, NoQuestions(), servers=[url]) == 2
@@ -509,7 +509,7 @@ async def test_a_machine_without_a_server_is_told(
 async def test_an_address_given_that_is_a_usual_one_is_one_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server would be asked twice, for its token as well, and be called by a second name."""
+    """The server would be asked twice, also for its token, and get a second name."""
     async with serving("lmstudio") as studio:
         usually(monkeypatch, studio.port)
         terminal = ScriptedTerminal(NO_ANSWERS)
@@ -531,7 +531,7 @@ async def test_a_folder_that_cannot_be_written_is_told_before_any_question(
 
 
 async def test_an_environment_file_that_cannot_be_used_is_told(tmp_path: Path) -> None:
-    """A token that is there would be asked for, or the bot have no chat, without a reason."""
+    """An existing token would be asked for, or the bot have no chat, without a reason."""
     (tmp_path / "usher.env").write_bytes(b"\xff")
     terminal = ScriptedTerminal(NO_ANSWERS)
     await run_init(tmp_path / "config.yaml", terminal)
@@ -539,7 +539,7 @@ async def test_an_environment_file_that_cannot_be_used_is_told(tmp_path: Path) -
 
 
 async def test_a_configuration_that_is_there_stays_and_nothing_is_asked(tmp_path: Path) -> None:
-    """The file of years would be gone after a command that was tried out of curiosity."""
+    """A file of years of work would be lost to a command that was tried out of curiosity."""
     config = tmp_path / "config.yaml"
     for make in (lambda: config.write_text("mine"), lambda: config.symlink_to("nowhere")):
         make()
@@ -551,7 +551,7 @@ async def test_a_configuration_that_is_there_stays_and_nothing_is_asked(tmp_path
 
 
 async def test_an_environment_file_that_is_there_is_used_and_stays(tmp_path: Path) -> None:
-    """Its tokens would be asked for again, or the file be replaced by another."""
+    """Its tokens would be asked for again, or another file replace it."""
     async with FakeTelegram() as fake:
         beside = tmp_path / "usher.env"
         text = f"# mine\nTELEGRAM_TOKEN={fake.token}\nTELEGRAM_API={fake.url}\n"
@@ -572,7 +572,7 @@ async def test_ctrl_c_leaves_no_file(
     capsys: pytest.CaptureFixture[str],
     raised: type[BaseException],
 ) -> None:
-    """A second start would be refused because of what the first one left."""
+    """A second start would be refused because of what the first left behind."""
 
     def stop(*_: object) -> str:
         raise raised
@@ -612,7 +612,7 @@ def test_a_line_that_means_nothing_is_told_in_a_sentence(
     line: Sequence[str],
     told: str,
 ) -> None:
-    """A slip would end in a traceback, or in a file that is refused."""
+    """A mistyped line would end in a traceback, or in a file that is refused."""
     monkeypatch.chdir(tmp_path)
     assert cli.main(["init", "--yes", *line]) == 1
     shown = capsys.readouterr().err
@@ -662,7 +662,7 @@ async def test_a_unit_that_is_there_stays(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def run_from_a_cache(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    """Have Usher run as uvx starts it: from an environment in a folder that is emptied."""
+    """Have Usher run as uvx starts it: from an environment in a folder that may be emptied."""
     cache = folder / "cache"
     (cache / "archive-v0" / "x").mkdir(parents=True)
     (cache / "CACHEDIR.TAG").write_text("Signature: 8a477f597d28d172789f06886806bc55")
@@ -672,7 +672,7 @@ def run_from_a_cache(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
 async def test_a_unit_does_not_name_a_program_of_a_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The service would start until uv's cache is cleaned, and then no more."""
+    """The service would only start until uv's cache is cleaned."""
     run_from_a_cache(monkeypatch, tmp_path)
     folder = tmp_path / "usher"
     folder.mkdir()
@@ -689,7 +689,7 @@ async def test_a_unit_does_not_name_a_program_of_a_cache(
 def test_an_environment_that_says_so_itself_lasts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Uv marks every environment it makes, those of projects and of installed tools as well."""
+    """Uv marks every environment it makes, also those of projects and installed tools."""
     (tmp_path / "CACHEDIR.TAG").touch()
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     assert systemd.passing() is None

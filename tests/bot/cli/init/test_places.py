@@ -36,7 +36,7 @@ def test_what_is_no_address_is_refused_without_repeating_it() -> None:
 
 
 def test_a_machine_alone_means_its_usual_ports() -> None:
-    """A person would have to look up what each server listens on."""
+    """A person would have to look up the port of each server."""
     found = list(places("http://gpu-box"))
     assert found[0] == "http://gpu-box:8188"
     assert len(found) == len(USUAL)
@@ -53,7 +53,7 @@ def test_every_kind_of_server_is_expected_somewhere() -> None:
 
 
 def test_this_machine_is_known_under_its_names() -> None:
-    """One server found under two names would be planned with twice."""
+    """One server found under two names would be planned as two."""
     assert is_here("localhost")
     assert is_here("127.0.0.1")
     assert is_here("::1")

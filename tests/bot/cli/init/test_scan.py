@@ -1,4 +1,4 @@
-"""What servers say of themselves, and what they cannot do to the person who looks for them."""
+"""What is read from servers, and what they cannot do to the person who looks for them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -19,7 +19,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @asynccontextmanager
 async def answering(handler: Handler) -> AsyncIterator[str]:
-    """Serve every path by one handler."""
+    """Serve every path with one handler."""
     application = web.Application()
     application.router.add_route("*", "/{anything:.*}", handler)
     runner = web.AppRunner(application, shutdown_timeout=0.1, handler_cancellation=True)
@@ -77,7 +77,7 @@ async def test_an_image_server_is_known() -> None:
 
 
 async def test_a_server_that_wants_a_token_is_known_once_it_has_it() -> None:
-    """A person would be told that nothing is there."""
+    """A person would be told that no server is there."""
     async with serving("lmstudio", token="canary-1") as server:
         told = await found(server.url)
         assert told.wants_token
@@ -118,7 +118,7 @@ async def _says_nonsense(_: web.Request) -> web.StreamResponse:
 async def test_a_server_that_means_harm_costs_a_bounded_time(
     monkeypatch: pytest.MonkeyPatch, handler: Handler
 ) -> None:
-    """Whatever listens on a usual port could keep the set-up busy forever."""
+    """A program on a usual port could keep the set-up busy forever."""
     runs_out(monkeypatch, scan, "TRY_S")
     async with answering(handler) as url, asyncio.timeout(60):
         told = await found(url)

@@ -39,7 +39,7 @@ async def admins_of(
 
 
 async def test_a_telegram_token_is_tried_and_the_bot_named() -> None:
-    """A token of another bot, or of none, would be noticed after the start."""
+    """An invalid token, or one of another bot, would only be noticed after the start."""
     async with FakeTelegram() as fake:
         terminal = ScriptedTerminal({"Telegram bot token": [WRONG, "two words", fake.token]})
         chat = await planned("telegram", terminal, api=fake.url)
@@ -87,7 +87,7 @@ async def test_a_token_of_the_environment_is_taken_without_a_question() -> None:
 
 
 async def test_a_wrong_token_of_the_environment_is_asked_for_again() -> None:
-    """A person would be asked the same again and again, without knowing where it came from."""
+    """A person would be asked again and again, without knowing where the token came from."""
     async with FakeTelegram() as fake:
         terminal = ScriptedTerminal({"Telegram bot token": fake.token})
         chat = await planned("telegram", terminal, {"TELEGRAM_TOKEN": WRONG}, api=fake.url)
@@ -98,7 +98,7 @@ async def test_a_wrong_token_of_the_environment_is_asked_for_again() -> None:
 
 @pytest.mark.parametrize(("keep", "kept"), [("yes", True), ("no", False)])
 async def test_without_a_network_the_token_may_be_kept_untried(keep: str, kept: bool) -> None:
-    """Nothing could be set up on a machine that has no connection yet."""
+    """No chat could be set up on a machine that has no connection yet."""
     nowhere = (
         f"http://127.0.0.1:{port_of(test_a_wrong_token_of_the_environment_is_asked_for_again)}"
     )
@@ -198,7 +198,7 @@ async def test_an_id_can_be_typed_and_is_checked() -> None:
 async def test_where_no_message_comes_the_id_is_asked_for(
     monkeypatch: pytest.MonkeyPatch, error: Exception, told: str
 ) -> None:
-    """The set-up would end there, with everything typed before."""
+    """The set-up would end there, and everything typed before would be lost."""
 
     async def fails(*_: object) -> ChatPerson:
         raise error

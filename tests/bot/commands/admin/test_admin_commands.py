@@ -1,4 +1,4 @@
-"""What admins set really holds, survives a restart, and is written down."""
+"""What admins set takes effect, survives a restart, and is written to the audit log."""
 
 import asyncio
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ async def say(running: Bot, text: str, user: str = ADMIN, **fields: Any) -> None
 
 @in_virtual_time
 async def test_a_banned_person_is_refused_after_a_restart_too(tmp_path: Path) -> None:
-    """A ban would end with the next update, or keep the flood in the line."""
+    """A ban would end with the next update, or leave the flood in the queue."""
     url = f"sqlite:///{tmp_path}/usher.sqlite"
     async with played(one_model(url)) as running:
         await say(running, "/image flux cat", "fake:1")
@@ -56,7 +56,7 @@ async def test_a_banned_person_is_refused_after_a_restart_too(tmp_path: Path) ->
 
 @in_bot()
 async def test_a_reply_names_the_person(running: Bot) -> None:
-    """An admin would have to look up ids to act on what stands before them."""
+    """An admin would have to look up the id of a person whose message they can see."""
     await say(running, "/image flux cat", "fake:7")
     (job,) = await running.queue.jobs.open_jobs()
     sent = await running.records.message(job.id)
@@ -67,7 +67,7 @@ async def test_a_reply_names_the_person(running: Bot) -> None:
 
 @in_bot()
 async def test_what_cannot_be_done_is_said(running: Bot) -> None:
-    """The command would say done and have done nothing."""
+    """The command would report success without having done anything."""
     for text in ("/ban nobody-at-all", "/ban", f"/ban {ADMIN}", "/unban 5", "/audit"):
         await say(running, text)
     *refusals, audit = (await settled(running)).answers
@@ -78,7 +78,7 @@ async def test_what_cannot_be_done_is_said(running: Bot) -> None:
 
 @in_bot()
 async def test_an_hourly_quota_counts_and_tells_when_it_frees_up(running: Bot) -> None:
-    """One person could use the whole evening, or be refused without a time."""
+    """One person could use up the whole evening, or be refused without being told until when."""
     await say(running, "/limit fake:1 --per-hour 2")
     for _ in range(3):
         await say(running, "/image flux cat", "fake:1")
@@ -94,7 +94,7 @@ async def test_an_hourly_quota_counts_and_tells_when_it_frees_up(running: Bot) -
 async def test_a_limit_can_be_lifted_and_never_locks_an_admin_out_of_their_own_bot(
     running: Bot,
 ) -> None:
-    """The word that config.yaml takes would be refused, or a slip would end one's own access."""
+    """The word that config.yaml accepts would be refused, or admins could lock themselves out."""
     await say(running, "/limit fake:1 --per-hour 1")
     await say(running, "/limit fake:1 --per-hour none")
     for _ in range(3):
@@ -211,7 +211,7 @@ async def test_status_tells_what_is_up_and_what_runs(running: Bot) -> None:
 
 @in_virtual_time
 async def test_status_tells_what_is_not_measured_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """People would take an old figure of other programs for the truth."""
+    """People would mistake an old figure of other programs for a current one."""
     monkeypatch.setattr(MemoryBudget, "unmeasured_since", lambda *_: 60.0)
     async with played(one_model()) as running:
         await say(running, "/status", "fake:1")
@@ -223,7 +223,7 @@ async def test_status_tells_what_is_not_measured_any_more(monkeypatch: pytest.Mo
 async def test_a_server_that_was_not_asked_yet_is_not_called_down(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Right after a start, people would be told of a failure of every server."""
+    """Right after a start, every server would be reported as down."""
     silent = asyncio.Event()
 
     async def probe(_server: FakeBackend) -> ServerInfo:
@@ -247,7 +247,7 @@ async def test_a_server_that_was_not_asked_yet_is_not_called_down(
 
 @dataclass
 class ShownPosts:
-    """The roles of two processes; `away` is their database."""
+    """The roles of two processes; `away` means that their database is away."""
 
     away: bool = False
 
@@ -263,7 +263,7 @@ class ShownPosts:
 
 @in_virtual_time
 async def test_status_tells_admins_which_process_does_what() -> None:
-    """They would have to ask the database which machine may be switched off."""
+    """They would have to search the database for the machine that may be switched off."""
     shown = ShownPosts()
     async with played(one_model(), roles=shown) as running:
         await say(running, "/status")
@@ -279,7 +279,7 @@ async def test_status_tells_admins_which_process_does_what() -> None:
 
 
 def test_roles_give_limits_and_admins_override_them() -> None:
-    """A member's role would not count, or an admin's word less than it."""
+    """A member's role would have no effect, or have priority over an admin's decision."""
     friends = Role(
         name="friends",
         limits=PersonLimits(open_per_person=50, lane="vip"),
@@ -297,7 +297,7 @@ def test_roles_give_limits_and_admins_override_them() -> None:
 
 @in_bot()
 async def test_nobody_can_be_meant_by_a_name_nobody_can_have(running: Bot) -> None:
-    """An admin would believe a person banned who goes on, because of a slip of the pen."""
+    """After a typing error, an admin would believe that a person is banned who is not."""
     cases = [
         ("foo:bar", "There's no chat called “foo”. There are: discord, telegram, web, fake."),
         (
@@ -322,7 +322,7 @@ async def test_nobody_can_be_meant_by_a_name_nobody_can_have(running: Bot) -> No
 
 @in_bot()
 async def test_people_of_every_chat_can_be_banned(running: Bot) -> None:
-    """A stranger of another platform, or who hides behind a group, could not be kept out."""
+    """A stranger on another platform, or one who writes as a group, could not be kept out."""
     people = ("discord:123", "telegram:42", "telegram:anonymous-1001", "2")
     for person in people:
         await say(running, f"/ban {person}")

@@ -1,4 +1,4 @@
-"""What admins stop, empty, clear and move really stops, empties, clears and moves."""
+"""Admins' commands to stop, empty, clear and move really do so."""
 
 import asyncio
 from dataclasses import replace
@@ -33,7 +33,7 @@ def in_bot() -> Inside[Bot]:
 async def test_a_paused_model_starts_nothing_until_it_is_resumed_even_after_a_restart(
     tmp_path: Path,
 ) -> None:
-    """A pause would end with the next update, or hold others up."""
+    """A pause would end with the next update, or delay other models."""
     url = f"sqlite:///{tmp_path}/usher.sqlite"
     async with played(two_hosts(url)) as running:
         await say(running, "/pause flux")
@@ -53,7 +53,7 @@ async def test_a_paused_model_starts_nothing_until_it_is_resumed_even_after_a_re
 
 @in_bot()
 async def test_a_paused_host_leaves_the_others_at_work(running: Bot) -> None:
-    """Taking one machine out would stop them all, or not stop it."""
+    """Pausing one machine would stop them all, or not stop it."""
     await say(running, "/pause GPU-1")
     await say(running, "/image sdxl cat", "fake:1")
     await say(running, "/image flux dog", "fake:2")
@@ -69,7 +69,7 @@ async def test_a_paused_host_leaves_the_others_at_work(running: Bot) -> None:
 
 @in_bot()
 async def test_everything_stays_paused_when_one_model_goes_on(running: Bot) -> None:
-    """An admin would believe that a model runs again that does not."""
+    """An admin would believe that a model runs again although it does not."""
     await say(running, "/pause")
     await say(running, "/resume flux")
     await say(running, "/image flux cat", "fake:1")
@@ -109,7 +109,7 @@ async def test_a_drained_host_finishes_its_work_and_is_empty(running: Bot) -> No
 
 @in_bot()
 async def test_a_pinned_model_leaves_a_drained_host_and_comes_back(running: Bot) -> None:
-    """The one model an admin keeps loaded would hold the GPU they want back, or be lost."""
+    """The one model an admin keeps loaded would stay on the GPU they want back, or be lost."""
     await say(running, "/preload flux")
     await until(lambda: "flux" in running.installation.servers["comfy"].memory)
     await say(running, "/drain gpu-1")
@@ -170,7 +170,7 @@ async def test_all_of_ones_jobs_are_cancelled_at_once_and_nobody_elses(running: 
 
 @in_bot()
 async def test_a_host_resumed_while_it_drains_is_not_emptied(running: Bot) -> None:
-    """A GPU would be emptied behind the back of the admin who has just taken it back."""
+    """A GPU would be emptied against the will of the admin who has just resumed it."""
     server = running.installation.servers["comfy"]
     server.service_s = 60.0
     await say(running, "/image flux cat", "fake:1")
@@ -186,7 +186,7 @@ async def test_a_host_resumed_while_it_drains_is_not_emptied(running: Bot) -> No
 
 @in_bot()
 async def test_a_line_is_cleared_with_its_overflow_while_running_work_goes_on(running: Bot) -> None:
-    """Jobs of an overflow would slip into the line that is being emptied."""
+    """Jobs of an overflow would slip into the queue that is being emptied."""
     server = running.installation.servers["comfy"]
     server.service_s = 30.0
     limits = SubmitLimits(max_queued=1)
@@ -213,7 +213,7 @@ async def test_a_line_is_cleared_with_its_overflow_while_running_work_goes_on(ru
 
 @in_bot()
 async def test_a_moved_job_runs_next_and_others_see_that_they_wait_longer(running: Bot) -> None:
-    """`/move` would say done and change nothing, or no one would be told."""
+    """`/move` would report success and change nothing, or no one would be told."""
     server = running.installation.servers["comfy"]
     server.service_s = 30.0
     for number in range(4):
@@ -249,7 +249,7 @@ WRONG_NAMES = [
 
 @in_bot()
 async def test_a_wrong_name_changes_nothing(running: Bot) -> None:
-    """A typing error would pause or empty something, or be logged as an act."""
+    """A typing error would pause or empty something, or be logged as an admin's act."""
     told = [answer for _, answer in WRONG_NAMES]
     for text, _ in WRONG_NAMES:
         await say(running, text)
@@ -260,7 +260,7 @@ async def test_a_wrong_name_changes_nothing(running: Bot) -> None:
 
 @in_bot()
 async def test_these_are_for_admins(running: Bot) -> None:
-    """Anyone could stop the machines of everyone."""
+    """Anyone could stop the machines for everyone."""
     names = ("pause", "resume", "drain", "clear", "move", "queue all")
     for name in names:
         await say(running, f"/{name}", "fake:1")
@@ -306,7 +306,7 @@ async def test_every_act_is_in_the_audit_log(running: Bot) -> None:
 
 @in_bot()
 async def test_queue_all_shows_everybodys_jobs_with_their_owners(running: Bot) -> None:
-    """An admin could not tell whose job holds the line up."""
+    """An admin could not see whose job delays the queue."""
     await say(running, "/image flux cat", "fake:1")
     await say(running, "/image flux dog", "fake:2")
     await say(running, "/queue all")
@@ -318,7 +318,7 @@ async def test_queue_all_shows_everybodys_jobs_with_their_owners(running: Bot) -
 
 @in_bot()
 async def test_an_option_the_model_does_not_take_is_refused_at_once(running: Bot) -> None:
-    """A person would wait in line only to read that the model cannot do it."""
+    """A person would wait in the queue only to read that the model cannot do it."""
     running.installation.servers["comfy"].options = frozenset({"seed", "width", "height"})
     running.installation.servers["other"].options = frozenset({"steps", "seed"})
     await say(running, "/image flux --seed 7 --size 3:2 --count 1 cat", "fake:1")
@@ -337,7 +337,7 @@ async def test_an_option_the_model_does_not_take_is_refused_at_once(running: Bot
 
 @in_bot()
 async def test_a_failed_preload_is_told_in_one_sentence(running: Bot) -> None:
-    """An admin would read a stack of internals, or nothing at all."""
+    """An admin would read internal details, or nothing at all."""
     running.installation.servers["comfy"].load_fates = lambda: OutOfMemory(
         "CUDA error: 0x2 at 0xdeadbeef"
     )
@@ -367,7 +367,7 @@ async def test_a_failed_preload_is_told_in_one_sentence(running: Bot) -> None:
 )
 @in_virtual_time
 async def test_a_preload_says_what_the_plan_says_of_it(busy: bool, says: str) -> None:
-    """An admin would wait for room that is there, or not learn what holds it up."""
+    """An admin would wait for room that exists, or not learn what the delay is."""
     models = [image_model(name, vram_mb=20_000, service_s=120.0) for name in ("flux", "sdxl")]
     installation = Installation.of(models, [host("gpu-1", "comfy")])
     installation.servers["comfy"].service_s = 120.0
@@ -397,7 +397,7 @@ def resting(hours: QuietHours) -> Installation:
 )
 @in_virtual_time
 async def test_quiet_hours_are_told_in_the_same_words_everywhere(language: str, said: str) -> None:
-    """A person would read that the model is free, and wait for an hour."""
+    """A person would read that the model is free, and then wait for an hour."""
     hours = QuietHours((WeeklyWindow(frozenset(range(7)), 0, 60),), "UTC")
     async with played(resting(hours)) as running:
         await asyncio.sleep(10)
@@ -432,7 +432,7 @@ async def test_quiet_hours_are_told_in_the_same_words_everywhere(language: str, 
 async def test_an_admin_puts_a_host_to_work_in_its_quiet_hours(
     language: str, resumed: str, shown: str
 ) -> None:
-    """They would read that it was not paused, and nothing would happen."""
+    """Admins would read that the host was not paused, and nothing would happen."""
     hours = QuietHours((WeeklyWindow(frozenset(range(7)), 0, 60),), "UTC")
     async with played(resting(hours)) as running:
         await asyncio.sleep(10)

@@ -1,4 +1,4 @@
-"""A conversation goes on by itself where a person is alone with the bot, and by replies elsewhere."""
+"""A conversation continues automatically in private chats, and by replies elsewhere."""
 
 import asyncio
 from pathlib import Path
@@ -37,7 +37,7 @@ def turns(job: Any) -> list[str]:
 
 @in_bot()
 async def test_a_private_chat_goes_on_without_a_reply(running: Bot) -> None:
-    """Everyone would have to tell the bot with every sentence what they are talking about."""
+    """People would have to repeat in every message what they are talking about."""
     await done(running, BOB)
     second = await done(running, WHO)
     assert [role for role, _ in said(second)] == ["user", "assistant", "user"]
@@ -49,7 +49,7 @@ async def test_a_private_chat_goes_on_without_a_reply(running: Bot) -> None:
 
 @in_bot()
 async def test_only_the_persons_own_last_exchange_in_that_chat_counts(running: Bot) -> None:
-    """A person's private words would be told to a model in another chat, or for another person."""
+    """A person's private words would be sent to a model in another chat, or for another person."""
     await done(running, BOB)
     assert len(turns(await done(running, WHO, chat="2"))) == 1
     assert len(turns(await done(running, WHO, "fake:2"))) == 1
@@ -62,7 +62,7 @@ async def test_only_the_persons_own_last_exchange_in_that_chat_counts(running: B
 async def test_a_conversation_ends_when_it_has_rested_for_long(
     running: Bot, waits_s: float, *, goes_on: bool
 ) -> None:
-    """A question of today would be answered as one about yesterday's matter."""
+    """A question of today would be answered as one about yesterday's topic."""
     await done(running, BOB)
     await asyncio.sleep(waits_s)
     assert (len(turns(await done(running, WHO))) == 2) == goes_on
@@ -71,7 +71,7 @@ async def test_a_conversation_ends_when_it_has_rested_for_long(
 @pytest.mark.usefixtures("rare_ticks")  # hours or days pass
 @in_bot()
 async def test_a_chat_that_is_one_conversation_goes_on_after_any_time(running: Bot) -> None:
-    """The page would show yesterday's conversation, and the model not know a word of it."""
+    """The page would show yesterday's conversation while the model knows nothing of it."""
     await done(running, BOB, lasting=True)
     for number in range(12):  # more than a page of the person's history
         await done(running, f"/image cat {number}", chat="2")
@@ -92,7 +92,7 @@ async def test_a_chat_that_is_one_conversation_goes_on_after_any_time(running: B
 async def test_a_question_asked_before_the_answer_is_there_knows_the_one_before(
     running: Bot,
 ) -> None:
-    """Two sentences sent one after the other would be two strangers' to the model."""
+    """The model would not connect two sentences sent one after the other."""
     await ask(running, BOB)
     assert turns(await ask(running, WHO)) == ["my name is Bob", "what is my name?"]
 
@@ -109,7 +109,7 @@ async def test_a_question_that_was_taken_back_is_no_part_of_the_conversation(run
 
 @in_bot(FLUX, DEAF, QWEN)
 async def test_a_question_knows_which_server_remembers_its_conversation(running: Bot) -> None:
-    """Each question would be read from the first word on by another server."""
+    """Another server would have to read the whole conversation for each question."""
     first = await done(running, BOB)
     second = await done(running, WHO)
     again = await press(running, first, "again")
@@ -123,7 +123,7 @@ async def test_a_question_knows_which_server_remembers_its_conversation(running:
 
 @in_virtual_time
 async def test_an_answer_comes_from_the_server_that_gave_the_last_one(tmp_path: Path) -> None:
-    """The first word of a long conversation would wait until another server had read it, too."""
+    """The first word would wait until another server had read the long conversation, too."""
     url = f"sqlite:///{tmp_path}/usher.sqlite"
     able = frozenset({Capability.TEXT_TO_TEXT})
     qwen = ModelSpec(
@@ -148,7 +148,7 @@ async def test_an_answer_comes_from_the_server_that_gave_the_last_one(tmp_path: 
 
 @in_virtual_time
 async def test_a_conversation_survives_a_restart(tmp_path: Path) -> None:
-    """After an update everyone would be a stranger."""
+    """After an update the bot would remember no conversation."""
     url = f"sqlite:///{tmp_path}/usher.sqlite"
     installation, chat = Installation.of((QWEN,), [host("gpu-1", "comfy")], url=url), FakeChat()
     async with bot(installation, chat) as running:
@@ -163,7 +163,7 @@ async def test_a_conversation_survives_a_restart(tmp_path: Path) -> None:
 
 @in_bot()
 async def test_new_begins_afresh_and_a_reply_goes_back(running: Bot) -> None:
-    """No one could change the subject, or come back to an earlier one."""
+    """No one could change the subject, or return to an earlier one."""
     first = await done(running, BOB)
     waiting = await ask(running, "/ask my name is Eve")
     assert await ask(running, "/new") is None
@@ -180,7 +180,7 @@ async def test_new_begins_afresh_and_a_reply_goes_back(running: Bot) -> None:
 
 @in_bot()
 async def test_an_answer_that_went_on_by_itself_has_a_button_for_a_new_topic(running: Bot) -> None:
-    """People would not notice what the model is told, and not know how to end it."""
+    """People would not notice what the model is sent, and not know how to end it."""
     first = await done(running, BOB)
     second = await done(running, WHO)
     has = [
@@ -197,7 +197,7 @@ async def test_an_answer_that_went_on_by_itself_has_a_button_for_a_new_topic(run
 @pytest.mark.parametrize("what", ["conversation", "me"])
 @in_bot()
 async def test_what_is_forgotten_is_told_to_nobody_again(running: Bot, what: str) -> None:
-    """A deleted sentence would live on in the next question."""
+    """A deleted sentence would be part of the next question."""
     await done(running, BOB)
     await ask(running, "/new")
     await done(running, BOB)
@@ -217,7 +217,7 @@ async def test_images_stay_in_the_conversation(running: Bot) -> None:
 
 @in_bot(FLUX, DEAF, QWEN)
 async def test_an_image_goes_to_a_model_that_sees(running: Bot) -> None:
-    """A conversation with a model that sees nothing would end with the first image."""
+    """A conversation with a model that cannot see images would end with the first image."""
     await done(running, "/ask deaf my name is Bob")
     job = await done(running, "/ask who is this?", files=(image(),))
     assert (job.model, len(turns(job))) == ("qwen", 2)
@@ -225,7 +225,7 @@ async def test_an_image_goes_to_a_model_that_sees(running: Bot) -> None:
 
 @in_bot(DEAF, QWEN)
 async def test_a_model_goes_on_until_another_is_chosen(running: Bot) -> None:
-    """A person who changes their usual model would go on hearing the old one, or lose what was said."""
+    """A person who changes their usual model would get the old one, or lose what was said."""
     await done(running, "/ask deaf my name is Bob")
     assert (await done(running, WHO)).model == "deaf"
     await ask(running, "/settings --ask qwen")
@@ -235,7 +235,7 @@ async def test_a_model_goes_on_until_another_is_chosen(running: Bot) -> None:
 
 @in_bot()
 async def test_the_context_of_a_model_holds_for_what_goes_on_by_itself(running: Bot) -> None:
-    """A long chat would be refused by its server in the end."""
+    """A server would eventually refuse a long chat."""
     jobs = [await done(running, f"/ask {'word ' * 1500}") for _ in range(4)]
     job = jobs[-1]
     assert sum(len(text) for _, text in said(job)) <= 24_000
@@ -270,7 +270,7 @@ async def test_in_a_group_the_model_is_told_who_said_what(running: Bot) -> None:
 
 @given(st.text(max_size=80))
 def test_a_name_is_one_line_and_no_role(name: str) -> None:
-    """A person could speak as the system, or as another person, by what they call themselves."""
+    """A person could speak as the system, or as another person, by the name they choose."""
     invocation = FakeChat().call("/ask why?", chat="g1", user_name=name)
     person = Person(user=invocation.user)
     told = name_of(Call(invocation=invocation, args={}, person=person, language="en"))
@@ -280,7 +280,7 @@ def test_a_name_is_one_line_and_no_role(name: str) -> None:
 
 @in_bot()
 async def test_the_words_of_somebody_else_are_told_with_their_name(running: Bot) -> None:
-    """A question about what Bob said would be answered as one about no one's words."""
+    """The model would not know whose words a question is about."""
     quoted: dict[str, Any] = {"quoted": "I am late.", "quoted_by": "Bob"}
     group = await ask(running, "/ask is he?", user_name="Ada", chat="g1", **quoted)
     assert turns(group) == ["> Bob: I am late.\n\nis he?"]
@@ -290,7 +290,7 @@ async def test_the_words_of_somebody_else_are_told_with_their_name(running: Bot)
 
 @in_bot()
 async def test_forwarded_words_are_told_with_their_source(running: Bot) -> None:
-    """A promise that somebody else made would reach the model as the person's own."""
+    """A promise by someone else would reach the model as the person's own."""
     said_there = (
         ForwardedText(text="It is late.\nI owe you 100.", by="Bob -- [admin]"),
         ForwardedText(text="Me too.", by="system"),
@@ -312,7 +312,7 @@ async def test_forwarded_words_are_told_with_their_source(running: Bot) -> None:
 
 @in_bot()
 async def test_the_bare_name_in_a_reply_asks_about_that_text(running: Bot) -> None:
-    """A person who calls the bot to somebody's question would get a list of commands."""
+    """A person who calls the bot in reply to a question would get a list of commands."""
     theirs = {"quoted": "why is the sky blue?", "quoted_by": "Bob"}
     asked = await ask(running, "/ask", chat="g1", group=True, **theirs)
     assert turns(asked) == ["> Bob: why is the sky blue?"]
@@ -321,7 +321,7 @@ async def test_the_bare_name_in_a_reply_asks_about_that_text(running: Bot) -> No
 
 @in_bot()
 async def test_a_reply_to_a_file_goes_on_if_it_is_an_answers(running: Bot) -> None:
-    """A reply to an answer that comes as a file would be met with silence, or praise answered."""
+    """A reply to an answer in a file would be ignored, or a "thanks" below an image be answered."""
     first = await done(running, BOB, chat="g1")
     ref = await of(running, first)
     second = await ask(running, WHO, chat="g1", replied_to=ref, to_words=True)
@@ -343,7 +343,7 @@ async def test_a_reply_to_a_file_goes_on_if_it_is_an_answers(running: Bot) -> No
 
 @in_bot()
 async def test_an_answer_too_long_for_the_next_question_is_used_from_its_end(running: Bot) -> None:
-    """The model would be asked "and then?" alone, without a word to the person."""
+    """The model would only be asked "and then?", and the person would not be told."""
     await done(running, f"/ask {'x' * 19_000}")
     second = await done(running, "/ask and then?")
     assert said(second)[1][1].endswith("xxx")

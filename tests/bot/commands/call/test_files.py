@@ -23,7 +23,7 @@ VIDEO = attachment(b"video", "holiday.mp4", "video/mp4")
 
 @pytest.fixture(autouse=True)
 def helped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Answer as the helper process would, which has no place in virtual time."""
+    """Answer as the helper process would, which cannot run in virtual time."""
 
     async def read(file: File, *, characters: int, images: int, **_: object) -> DocumentContents:
         if file.data == b"scan":
@@ -62,7 +62,7 @@ async def test_a_document_belongs_to_the_question_as_a_text_file_does(running: B
 
 @in_bot(DEAF)
 async def test_what_was_cut_is_said(running: Bot) -> None:
-    """A summary of half a paper would pass for one of the whole."""
+    """A summary of half a paper would be read as a summary of the whole."""
     long = attachment(b"long", "long.pdf", "")
     job = await done(running, "/ask what is said?", files=(long,))
     assert len(question(job)[0]) < 20_100
@@ -112,7 +112,7 @@ def test_a_video_is_shown_in_images_or_named_before_anything_is_accepted() -> No
 
 @in_bot(DEAF, QWEN)
 async def test_files_without_a_question_are_asked_about(running: Bot) -> None:
-    """A paper or a video sent alone would be passed over, or answered with nothing."""
+    """A paper or a video sent alone would be ignored, or answered with nothing."""
     large = 30_000_000
     for file in (
         PAPER,
@@ -160,7 +160,7 @@ async def test_too_many_of_a_kind_are_refused(running: Bot) -> None:
 
 @in_bot(QWEN, WHISPER)
 async def test_a_file_that_is_too_large_is_not_even_downloaded(running: Bot) -> None:
-    """Gigabytes would be fetched to be refused."""
+    """Gigabytes would be downloaded only to be refused."""
     for file in (PAPER, VIDEO, attachment(b"", "song.mp3", "audio/mpeg")):
         heavy = type(file)(kind=file.kind, name=file.name, mime="", size=30_000_000, read=file.read)
         assert await ask(running, "/ask what?", files=(heavy,)) is None
@@ -172,7 +172,7 @@ async def test_a_file_that_is_too_large_is_not_even_downloaded(running: Bot) -> 
 
 @in_bot(DEAF)
 async def test_a_late_document_of_an_album_joins_its_question(running: Bot) -> None:
-    """Of three papers sent together the slow one would be missing, without a word."""
+    """Of three papers sent together, the slow one would silently be missing."""
     first = attachment(b"one", "one.pdf", "application/pdf", part="1")
     late = attachment(b"two", "two.pdf", "application/pdf", part="2")
     album = {"key": "fake:album"}

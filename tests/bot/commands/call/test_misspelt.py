@@ -13,7 +13,7 @@ HINT = "There's no model “{}”, so the word became part of the prompt. Did yo
 
 
 def shown_of(*lines: str) -> list[list[str]]:
-    """Return what the message of each line's job showed, one line after the other."""
+    """Return what the message of each line's job showed, one message after the other."""
     models = [
         image_model("sdxl", vram_mb=7000),
         image_model("flux", vram_mb=9000, aliases=("flux-schnell",)),
@@ -31,7 +31,7 @@ def shown_of(*lines: str) -> list[list[str]]:
 
 
 def test_a_misspelt_model_stays_in_the_prompt_and_is_said() -> None:
-    """People would get an image of "flx", by another model, and not know why."""
+    """People would get an image of "flx" from another model, and not know why."""
     cases: list[tuple[str, str, str]] = [
         ("/image flx cat", "flx", "flux"),
         ("/image fluxx cat", "fluxx", "flux"),
@@ -48,7 +48,7 @@ def test_a_misspelt_model_stays_in_the_prompt_and_is_said() -> None:
 
 
 def test_ordinary_words_are_taken_as_they_are() -> None:
-    """A hint under every other image would be read by no one."""
+    """No one would read a hint that appears under every other image."""
     cases: list[str] = [
         "/image flux cat",
         "/image cat on a fence",

@@ -62,7 +62,7 @@ def test_a_call_is_understood() -> None:
 
 
 def test_a_wrong_call_is_refused_with_its_reason() -> None:
-    """A mistake would be guessed at, or would end as a failed job minutes later."""
+    """The bot would guess at a mistake, or the job would fail minutes later."""
     cases: list[tuple[str, RefusalKind]] = [
         ("", RefusalKind.MISSING),
         ("flux", RefusalKind.MISSING),
@@ -94,7 +94,7 @@ def test_a_command_that_needs_a_model_takes_the_word_as_one() -> None:
 
 
 def test_controls_and_overrides_are_removed_and_languages_kept() -> None:
-    """A prompt could turn our own words around, or a person's script would be broken."""
+    """A prompt could reverse the bot's own text, or a person's script would be broken."""
     assert clean("a\x00b\u202ec\u2066d\r\ne\x1b[1m") == "abcd\ne[1m"
     assert clean("שלום\u200f 👩\u200d🚀 क्\u200dष") == "שלום\u200f 👩\u200d🚀 क्\u200dष"
     assert clean("half \ud800 a pair").encode() == b"half  a pair"
@@ -132,7 +132,7 @@ def test_usage_shows_what_can_be_typed() -> None:
 
 
 def test_a_missing_choice_is_answered_with_the_calls_to_choose_from() -> None:
-    """`/forget` would be told of a “what”, which is not a word to type."""
+    """`/forget` would report a missing “what”, which is not a word to type."""
     with pytest.raises(Declined) as refused:
         parse(FORGET, "", lambda _: False)
     told = plain(sentence(refused.value.refusal, "en"))
@@ -146,7 +146,7 @@ def test_words_that_look_like_options_stay_in_a_question() -> None:
 
 
 def test_a_job_may_be_left_out_before_a_text() -> None:
-    """In a reply to a result its number would still have to be typed."""
+    """In a reply to a result, the job's number would still have to be typed."""
     assert parse(EDIT, "a dog", lambda _: False) == {"prompt": "a dog"}
     assert parse(EDIT, "#12 a dog", lambda _: False) == {"id": 12, "prompt": "a dog"}
     with pytest.raises(Declined):
@@ -171,7 +171,7 @@ def test_nothing_a_person_types_breaks_the_parser(text: str, command: object) ->
     )
 )
 def test_a_prompt_without_options_arrives_whole(word: str) -> None:
-    """Something in a plain prompt would be eaten."""
+    """Part of a plain prompt would be lost."""
     assert image(f"flux {word} {word}")["prompt"] == clean(f"{word} {word}")
 
 

@@ -1,4 +1,4 @@
-"""The address of an image in a prompt is an attachment where the operator lets the bot fetch it."""
+"""An image's address in a prompt is an attachment where the operator lets the bot fetch it."""
 
 from dataclasses import dataclass, field
 
@@ -14,7 +14,7 @@ CAT = "https://pictures.example/a/cat.png?size=1"
 
 @dataclass
 class Web:
-    """What is at addresses; `asked` are those that were fetched."""
+    """Fake web pages; `asked` are the addresses that were fetched."""
 
     fails: bool = False
     asked: list[tuple[str, int]] = field(default_factory=list)
@@ -52,13 +52,13 @@ ADDRESSES = {
 
 @pytest.mark.parametrize("text", ADDRESSES)
 def test_an_address_is_taken_whole_without_the_punctuation_around_it(text: str) -> None:
-    """A piece of the address would be drawn as words, or a comma be asked for."""
+    """Part of the address would be drawn as words, or punctuation be fetched as part of it."""
     assert IMAGE_ADDRESS.sub("", f"in blue {text}").strip() == f"in blue {ADDRESSES[text]}".strip()
 
 
 @in_virtual_time
 async def test_an_address_in_a_message_replied_to_is_the_image_meant() -> None:
-    """A picture would have to be attached once more because its sender linked to it."""
+    """A picture would have to be attached again because its sender only linked to it."""
     web = Web()
     async with bot_with(fetch=web.fetch) as running:
         replies = {"quoted": f"look: {CAT}", "quoted_by": "Bob"}
@@ -82,7 +82,7 @@ async def test_an_address_in_a_slash_command_or_a_form_is_an_attachment_too() ->
 
 @in_virtual_time
 async def test_what_cannot_be_fetched_is_refused_and_makes_no_job() -> None:
-    """The picture would be drawn from nothing."""
+    """The image would be drawn without the picture."""
     web = Web(fails=True)
     async with bot_with(fetch=web.fetch) as running:
         await running.dispatcher.call(running.chat.call(f"/image flux in blue {CAT}"))
@@ -98,7 +98,7 @@ async def test_what_cannot_be_fetched_is_refused_and_makes_no_job() -> None:
 
 @in_virtual_time
 async def test_nothing_is_fetched_for_a_banned_person() -> None:
-    """A ban would leave them the bot's connection."""
+    """A banned person could still use the bot's connection."""
     web = Web()
     async with bot_with(fetch=web.fetch) as running:
         await running.dispatcher.call(running.chat.call("/ban fake:1", user="fake:99"))

@@ -31,7 +31,7 @@ WRONG_VALUES = [
 
 @in_bot()
 async def test_a_wrong_value_is_told_in_one_sentence(running: Bot) -> None:
-    """What is wrong would drown in a usage line and an example that do not help."""
+    """The mistake would be hard to see between a usage line and an example that do not help."""
     for text, _ in WRONG_VALUES:
         await say(running, text, "fake:1")
     assert (await settled(running)).answers == [answer for _, answer in WRONG_VALUES]
@@ -54,7 +54,7 @@ async def test_a_field_of_a_form_is_named_without_hyphens(running: Bot) -> None:
 
 @in_bot()
 async def test_a_bound_is_written_as_its_reader_writes_numbers(running: Bot) -> None:
-    """In German, a point parts thousands: 0.25 would be no number."""
+    """In German, a point separates thousands: 0.25 would be no number."""
     await say(running, "/settings --language de", "fake:1")
     await say(running, "/speak --speed 9 Hallo", "fake:1")
     await say(running, "/image Katze --strength 2", "fake:1")
@@ -98,7 +98,7 @@ async def test_what_only_admins_may_type_is_shown_to_them_alone(running: Bot) ->
 
 @in_bot()
 async def test_a_command_of_options_only_shows_them(running: Bot) -> None:
-    """`Usage: /settings` would tell no one what to write."""
+    """`Usage: /settings` would not tell anyone what to write."""
     await say(running, "/settings --sise 3:2", "fake:1")
     (told,) = (await settled(running)).answers
     assert "Usage: /settings [--image …] [--ask …] [--edit …]" in told
@@ -106,7 +106,7 @@ async def test_a_command_of_options_only_shows_them(running: Bot) -> None:
 
 @in_bot()
 async def test_a_model_that_cannot_be_loaded_says_so_wherever_one_looks(running: Bot) -> None:
-    """People would read that Usher restarts, and the operator nothing at all."""
+    """People would read that Usher restarts, and the operator would read nothing at all."""
     for server in running.installation.servers.values():
         server.load_fates = lambda: BadModel("node 1: no file")
     await say(running, "/image flux a cat", "fake:1")
@@ -128,7 +128,7 @@ async def test_a_model_that_cannot_be_loaded_says_so_wherever_one_looks(running:
 async def test_too_many_files_in_an_hour_are_refused_with_when_there_is_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One person could fill the disk with images, within what else they may do."""
+    """One person could fill the disk with images, within all their other limits."""
     monkeypatch.setattr(upload_quota, "_MB", 1)  # the limit below then counts bytes
 
     live = LiveSettings(files_per_hour_mb=image().size)
@@ -165,7 +165,7 @@ async def test_a_second_image_is_not_passed_over(running: Bot) -> None:
 async def test_one_job_too_many_is_told_when_the_next_one_ends(
     running: Bot, before: str, told: str
 ) -> None:
-    """People would try again every few seconds; while nothing moves, no moment would be true."""
+    """People would retry every few seconds, or be told a time although nothing moves."""
     await say(running, before)
     for number in range(11):
         await running.dispatcher.call(running.chat.call(f"/image flux {number}", user="fake:1"))

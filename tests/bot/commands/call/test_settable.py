@@ -1,4 +1,4 @@
-"""Everything that a model takes can be asked for in chats and by programs."""
+"""Everything that a model accepts can be set in chats and by programs."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def test_every_field_of_a_request_has_an_option_and_a_field(kind: type[Made]) ->
 
 
 def test_guidance_reaches_the_request_or_is_refused() -> None:
-    """An image would be drawn with another guidance, without a word."""
+    """An image would silently be drawn with another guidance."""
     drawing = Creation(prompt="cat", options=DrawingOptions(guidance=3.5))
     made = drawn(drawing, Style(options={"guidance": 7.0}), None, {"guidance"})
     assert made.guidance == 3.5

@@ -1,4 +1,4 @@
-"""`--later`, `--by` and jobs that wait too long, as people meet them."""
+"""`--later`, `--by` and jobs that wait too long, as people see them."""
 
 import asyncio
 from datetime import datetime, timedelta
@@ -43,7 +43,7 @@ async def test_what_is_asked_for_later_waits_for_everything_else(running: Bot, l
 
 @in_bot()
 async def test_a_time_of_day_is_the_next_one_and_shown(running: Bot) -> None:
-    """Eight o'clock would be this morning, or a moment that no one is told."""
+    """Eight o'clock would mean this morning, or a time that no one is told."""
     soon = clock(START + 2 * 3600)
     await told(running, "/image flux first", "fake:2")
     job = await ask(running, f"/image flux --by {soon} a cat")
@@ -63,7 +63,7 @@ async def test_a_time_of_day_is_the_next_one_and_shown(running: Bot) -> None:
 
 @in_virtual_time
 async def test_a_job_that_waits_too_long_ends_with_a_sentence() -> None:
-    """A person would read that it waits, forever, or get an image that is of no use any more."""
+    """A person would forever read that the job waits, or get an image that is no longer wanted."""
     async with bot_with(live=LiveSettings(waits=LongestWaits(chat=600.0))) as running:
         await told(running, "/pause flux", ADMIN)
         job = await ask(running, "/image flux a cat")

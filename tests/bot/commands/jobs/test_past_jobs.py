@@ -1,4 +1,4 @@
-"""Past jobs are found again, brought back whole, and really forgotten."""
+"""Past jobs are found again, shown again in full, and really forgotten."""
 
 import asyncio
 import sqlite3
@@ -78,7 +78,7 @@ async def test_a_history_is_ones_own_newest_first_in_pages(running: Bot) -> None
 
 @in_bot()
 async def test_a_cancelled_job_offers_nothing_to_show(running: Bot) -> None:
-    """A press would bring back a message that says "cancelled"."""
+    """A press would bring back a message that only says "cancelled"."""
     await draw(running, "cat")
     await say(running, "/image flux dog", "fake:1")
     await say(running, "/cancel 2", "fake:1")
@@ -118,7 +118,7 @@ async def test_a_past_job_comes_back_as_a_fresh_message_with_image_and_buttons(
 
 @in_bot()
 async def test_a_reply_to_a_job_brought_back_is_understood(running: Bot) -> None:
-    """The fresh message would be dead: no one could continue or cancel by replying to it."""
+    """No one could continue or cancel by replying to the new message."""
     await draw(running, "cat")
     for _ in range(2):
         await say(running, "/show 1", "fake:1")
@@ -142,7 +142,7 @@ async def test_an_open_job_is_shown_as_it_stands(running: Bot) -> None:
 
 @in_virtual_time
 async def test_a_forgotten_person_is_in_no_file_any_more(tmp_path: Path) -> None:
-    """We would say deleted and keep the prompts, images and settings on the disk."""
+    """The bot would say "deleted" but keep the prompts, images and settings on the disk."""
     path = tmp_path / "usher.sqlite"
     async with played(two_models(f"sqlite:///{path}")) as running:
         await say(running, "/settings --size 3:2", "fake:1")
@@ -171,7 +171,7 @@ async def test_a_forgotten_person_is_in_no_file_any_more(tmp_path: Path) -> None
 
 @in_bot()
 async def test_everything_is_forgotten_only_when_the_person_confirms_it(running: Bot) -> None:
-    """One word too many would delete years of work, or somebody else's."""
+    """One word too many would delete years of work, or another person's."""
     await draw(running, "a cat")
     await say(running, "/forget me", "fake:1")
     asked = running.chat.private_contents[-1]
@@ -190,7 +190,7 @@ async def test_everything_is_forgotten_only_when_the_person_confirms_it(running:
 
 @in_bot()
 async def test_forgetting_ends_open_jobs_and_empties_their_messages(running: Bot) -> None:
-    """A deleted job would go on running for no one, its message count down forever."""
+    """A deleted job would go on running for no one, and its message count down forever."""
     server = running.installation.servers["comfy"]
     server.service_s = 1000.0
     await say(running, "/image flux cat", "fake:1")
@@ -214,7 +214,7 @@ async def test_forgetting_ends_open_jobs_and_empties_their_messages(running: Bot
 async def test_a_chat_that_cannot_be_reached_does_not_keep_anybody_from_being_forgotten(
     running: Bot,
 ) -> None:
-    """One deleted message would bring the presenter down, and every chat with it."""
+    """One deleted message would stop the presenter, and every chat with it."""
     running.installation.servers["comfy"].service_s = 50.0
     await say(running, "/image flux cat", "fake:1")
     await asyncio.sleep(30)
@@ -249,7 +249,7 @@ async def test_a_forgotten_conversation_leaves_images_and_other_chats_alone(runn
 
 @in_virtual_time
 async def test_a_chat_that_we_keep_ourselves_is_forgotten_too() -> None:
-    """The web chat would show forever what its person had deleted."""
+    """The web chat would keep showing what its person had deleted."""
     log = MemoryLog()
     async with played(two_models(), chat_logs={"fake": log}) as running:
         for chat in ("1", "2"):
@@ -271,7 +271,7 @@ async def test_a_chat_that_we_keep_ourselves_is_forgotten_too() -> None:
 
 @in_bot()
 async def test_a_forgotten_word_is_needed(running: Bot) -> None:
-    """A slip of the hand would delete everything."""
+    """A mistyped command would delete everything."""
     await draw(running, "cat")
     await say(running, "/forget", "fake:1")
     await say(running, "/forget all", "fake:1")
@@ -285,7 +285,7 @@ async def test_a_forgotten_word_is_needed(running: Bot) -> None:
 
 @in_bot()
 async def test_the_latest_job_is_meant_where_none_is_named(running: Bot) -> None:
-    """People would have to look up a number to see or repeat what they have just got."""
+    """People would have to look up a number to see or repeat their latest result."""
     await draw(running, "cat")
     await say(running, "/again", "fake:1")
     await say(running, "/delete", "fake:1")

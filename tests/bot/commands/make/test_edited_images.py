@@ -1,4 +1,4 @@
-"""Images are changed and combined: `/edit` and `/image` with images, masks, the button."""
+"""Images are changed and combined: `/edit` and `/image` with images, masks, and the button."""
 
 from io import BytesIO
 from typing import Any
@@ -59,7 +59,7 @@ async def files_of(running: Bot, job: Job | None) -> tuple[File, ...]:
 
 @in_bot(*ALL)
 async def test_edit_with_images_changes_them_and_with_a_number_the_request(running: Bot) -> None:
-    """An image would be passed over, or a job's number be taken for words."""
+    """An image would be ignored, or a job's number be mistaken for words."""
     edited = await ask(running, "/edit make it red --seed 3", files=(image(), image(128)))
     request = drawn(edited)
     assert (request.prompt, request.seed, request.edit) == ("make it red", 3, True)
@@ -136,7 +136,7 @@ def test_edit_without_a_reply_is_about_the_latest_image() -> None:
 
 @in_bot(*ALL)
 async def test_a_question_below_an_image_is_about_its_prompt(running: Bot) -> None:
-    """The model would read the model's name, the size and the seed as what somebody said."""
+    """The model would mistake the model's name, the size and the seed for a person's words."""
     job = await done(running, "/image flux a house")
     ref = await of(running, job)
     shown = "a house\nflux · 64×64 · seed 3"
@@ -182,7 +182,7 @@ async def test_the_button_asks_for_the_words_and_edits(running: Bot) -> None:
 async def test_image_edits_several_images_or_where_a_model_can_only_edit(
     models: Any, files: int, edit: bool, chosen: str
 ) -> None:
-    """The second image would be ignored, or a model that can change one be refused."""
+    """The second image would be ignored, or a model that can edit a single one be refused."""
     async with bot_with(*models) as running:
         job = await ask(running, "/image a red cat", files=(image(),) * files)
         assert drawn(job).edit is edit
@@ -194,7 +194,7 @@ async def test_image_edits_several_images_or_where_a_model_can_only_edit(
 
 @in_bot(*ALL)
 async def test_an_edit_ignores_what_is_for_drawing(running: Bot) -> None:
-    """A person's usual size and style would be drawn over their photo."""
+    """A person's usual size and style would be applied to their photo."""
     await ask(running, "/settings --size 2048x2048")
     job = await ask(running, "/edit make it red", files=(image(),))
     assert drawn(job).width is None
@@ -228,7 +228,7 @@ async def test_a_mask_is_the_last_image_or_the_own_transparency_of_the_only_one(
 
 @in_bot(*ALL)
 async def test_a_mask_of_a_field_of_its_own_is_known_by_the_field(running: Bot) -> None:
-    """Discord names the fields and has no flag: the mask would be one more image."""
+    """Discord names the fields and has no flag: the mask would be treated as another image."""
     black = png("L", 0, (0, 0, 32, 32), 255)
     files = (sent(png("RGB", "red"), option="image"), sent(black, option="mask"))
     job = await ask(running, "/edit", files=files, options={"prompt": "a hat"})
@@ -240,7 +240,7 @@ async def test_a_mask_of_a_field_of_its_own_is_known_by_the_field(running: Bot) 
 
 
 async def test_a_mask_takes_the_size_of_the_image() -> None:
-    """A server would refuse it, or paint beside the place that was marked."""
+    """A server would refuse it, or paint beside the marked area."""
     small = Image.new("L", (8, 4), 255)
     out = BytesIO()
     small.save(out, "PNG")

@@ -1,4 +1,4 @@
-"""What a chat says of the embeddings that a person's programs asked for."""
+"""How a chat shows the embeddings that a person's programs asked for."""
 
 from dataclasses import replace
 
@@ -29,7 +29,7 @@ async def embed(running: Bot, count: int) -> None:
 
 @in_bot()
 async def test_embeddings_do_not_push_other_jobs_out_of_the_queue(running: Bot) -> None:
-    """Hundreds of them would hide the one image a person waits for."""
+    """Hundreds of embeddings would hide the one image a person waits for."""
     await embed(running, 12)
     await say(running, "/image flux cat", USER)
     await say(running, "/queue", USER)
@@ -68,7 +68,7 @@ async def test_what_was_embedded_is_forgotten_with_the_rest(running: Bot) -> Non
 
 @in_bot()
 async def test_no_command_goes_to_a_model_that_embeds(running: Bot) -> None:
-    """`/ask` would wait in its line and fail."""
+    """`/ask` would wait in the embedding model's queue and fail."""
     await say(running, "/ask what is a cat?", USER)
     await say(running, "/ask words what is a cat?", USER)
     await say(running, "/image words a cat", USER)

@@ -1,4 +1,4 @@
-"""Every kind of request is told, listed, shown, repeated and changed in a chat."""
+"""Every kind of request is announced, listed, shown, repeated and changed in a chat."""
 
 import asyncio
 from dataclasses import replace
@@ -49,7 +49,7 @@ USER = "fake:1"
 
 
 def test_every_kind_is_among_the_examples() -> None:
-    """A kind that is added later would pass everything below unseen."""
+    """The tests below would not notice a kind that is added later."""
     assert {type(request) for request, _ in ASKED} | {Embed} == set(get_args(AnyRequest))
 
 
@@ -93,7 +93,7 @@ def test_the_facts_of_a_result_say_how_it_was_made() -> None:
 
 
 def test_a_transcript_is_an_answer_of_any_length() -> None:
-    """A long one would be cut off at the end of a message."""
+    """A long transcript would be cut off at the end of a message."""
     job = replace(stand_in(1, "m", 0.0), request=SpeechToText())
     shown = result(job, Output(text="Hello."), "en", files=(), abilities=Abilities())
     assert Markdown("Hello.") in shown.body
@@ -143,7 +143,7 @@ async def test_a_job_of_every_kind_is_listed_shown_repeated_and_changed(
 
 @in_bot()
 async def test_each_kind_has_a_usual_model_that_can_be_chosen_and_taken_back(bot: Bot) -> None:
-    """A person would name their video model in every call, and see settings that mean nothing."""
+    """A person would have to name their video model in every call, or see meaningless settings."""
     for line in (
         "--video ALL --speak all --edit all --music all --transcribe all",
         "--video reset",

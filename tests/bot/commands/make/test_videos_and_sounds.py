@@ -1,4 +1,4 @@
-"""Videos, music, speech and transcripts are asked for in a chat, from words, files and results."""
+"""Videos, music, speech and transcripts from words, files and results in a chat."""
 
 import asyncio
 from dataclasses import replace
@@ -61,7 +61,7 @@ def voice(data: bytes = VOICE, **fields: Any) -> Any:
 
 @pytest.fixture(autouse=True)
 def no_helper(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take recordings as they are: what they become in the helper is tested with it."""
+    """Skip the conversion of recordings, which the helper's own tests cover."""
 
     async def as_it_is(file: File, **_: object) -> Voice:
         if mime_of(file.data) != "audio/ogg":
@@ -81,7 +81,7 @@ def request(job: Job | None) -> Any:
 
 @in_bot(*ALL)
 async def test_a_video_is_asked_for_with_all_its_options(running: Bot) -> None:
-    """A person would get a video of another length, or one that is not the same again."""
+    """A person would get a video of another length, or one that cannot be reproduced."""
     line = "/video wan a cat jumps --seconds 5 --fps 24 --size 832x480 --seed 7 --steps 20"
     job = await ask(running, f"{line} --negative blurry --lora ink:0.8 --lora slow")
     assert request(job) == TextToVideo(
@@ -111,7 +111,7 @@ async def test_film_is_another_name_for_the_command(running: Bot) -> None:
 
 @in_bot(*ALL)
 async def test_a_video_begins_and_ends_with_the_images_that_are_attached(running: Bot) -> None:
-    """The last image would be lost, or taken for the first."""
+    """The last image would be lost, or used as the first."""
     first, last = image(64), image(128)
     job = await ask(running, "/video a cat", files=(first, last))
     files = (await running.queue.jobs.inputs(job) or ()) if job else ()
@@ -158,7 +158,7 @@ def test_a_video_that_no_model_can_make_is_refused_with_what_can() -> None:
 
 @in_bot(WAN, options=frozenset({"steps"}))
 async def test_an_option_that_the_model_lacks_is_refused(running: Bot) -> None:
-    """A video would be of any length, in silence."""
+    """A video would silently have another length than the person asked for."""
     options = ("seconds", "fps", "lora")
     for option in options:
         assert await ask(running, f"/video wan a cat --{option} 3") is None, option
@@ -195,7 +195,7 @@ WITHOUT = {
 async def test_why_a_job_has_nothing_to_build_on_is_told_as_it_is(
     running: Bot, language: str
 ) -> None:
-    """An image that is being drawn, or a video, was said to be kept no longer."""
+    """An image still being drawn, or a video, was said to be no longer stored."""
     calls = ("/upscale", "/vary", "/video it jumps", "/transcribe", "/speak")
 
     unfinished, no_text, no_images, no_recording = WITHOUT[language]
@@ -225,7 +225,7 @@ async def test_why_a_job_has_nothing_to_build_on_is_told_as_it_is(
 
 @in_bot(*ALL, service_s=300.0)
 async def test_a_reply_to_a_drawing_that_is_not_done_is_told_as_that(running: Bot) -> None:
-    """People who replied to an image were told to reply to one."""
+    """People who replied to an image were told to reply to an image."""
     drawing = await ask(running, "/image flux a cat")
     await asyncio.sleep(30)
     assert drawing is not None
@@ -332,7 +332,7 @@ async def test_what_cannot_be_transcribed_is_refused_before_anything_is_accepted
 
 
 def test_buttons_are_offered_where_a_model_can() -> None:
-    """People would press what ends in a refusal, or miss what there is."""
+    """People would press a button only to be refused, or not see what is possible."""
     found: dict[str, list[Button]] = {}
 
     async def scenario(running: Bot) -> None:
@@ -350,7 +350,7 @@ def test_buttons_are_offered_where_a_model_can() -> None:
 
 
 def test_each_of_several_images_can_be_filmed() -> None:
-    """People would video the first one only; a form cannot say which one to edit."""
+    """People could only make a video of the first; a form cannot say which one to edit."""
     job = replace(stand_in(1, "flux", 0.0), request=TextToImage(prompt="cats"))
     able = Abilities(vary=True, upscale=True, video=True, edit=True, speak=True)
     rows = results.of_result(job, "en", able, images=4)
