@@ -60,7 +60,7 @@ def test_the_libraries_of_the_configured_chats_are_imported_and_no_others() -> N
 def test_as_many_files_as_the_system_allows_may_be_open(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A usual limit of 256 would leave the page few visitors, though the system allows more."""
+    """The usual limit of 256 would allow few visitors of the page though the system allows more."""
     limits = {"now": (256, 4096)}
     monkeypatch.setattr(resource, "getrlimit", lambda _: limits["now"])
     monkeypatch.setattr(resource, "setrlimit", lambda _, both: limits.update(now=both))

@@ -193,7 +193,7 @@ def contents(postgres: PostgresServer, name: str | None) -> object:
 def test_a_backup_of_a_server_is_the_servers_matter(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A file that looks like a backup would hold nothing; whether the server answers is no matter."""
+    """A file that looks like a backup would be empty; it is the same if the server is away."""
     file = tmp_path / "config.yaml"
     file.write_text(CONFIG.format(url="postgresql://127.0.0.1:1/usher"), encoding="utf-8")
     assert main(["backup", str(tmp_path / "copy"), "-c", str(file)]) == 2

@@ -161,7 +161,7 @@ async def test_a_server_that_is_away_fails_alone(tmp_path: Path) -> None:
 
 
 async def test_an_address_without_a_server_is_told_without_a_path(tmp_path: Path) -> None:
-    """The first path asked for is one product's own, and would send people looking for that."""
+    """The first path that is tried belongs to one product, and people would look for that one."""
     async with server(None) as url:
         pass
     text = CONFIG.replace("{kind: demo}", f"{{kind: openai, url: '{url}'}}")
@@ -496,7 +496,7 @@ chats: {{web: {{port: 0}}}}
 
 
 async def test_a_default_that_no_server_offers_fails(tmp_path: Path) -> None:
-    """Anyone who names no model would be refused, because of a misspelt name no one looked at."""
+    """Anyone who names no model would be refused because of a misspelt name in the settings."""
     text = CONFIG.replace("{kind: demo}", "{kind: demo, discover: true}")
     text += "defaults: {image: Demo-Painter, ask: demo-wirter}\n"
     text += "styles: {noir: {model: demo-paniter}, oil: {model: demo-painter}}\n"

@@ -213,7 +213,7 @@ def test_health_draws_nothing(tmp_path: Path) -> None:
 async def test_a_clock_that_is_set_makes_nobody_alive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After the clock was set back by an hour, a bot that hangs would be alive for that hour."""
+    """After the clock was set back by an hour, a bot that hangs would seem alive for that hour."""
     database = tmp_path / "usher.sqlite"
     beating = asyncio.create_task(heartbeat.beat(database))
     while not heartbeat.is_alive(database):  # noqa: ASYNC110  as above

@@ -1,4 +1,4 @@
-"""The operator's rules of a channel, a category or a server hold in all of it, on real platforms."""
+"""The operator's rules for a channel, a category or a server apply everywhere within it."""
 
 from pathlib import Path
 

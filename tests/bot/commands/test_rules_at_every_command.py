@@ -45,7 +45,7 @@ ALLOWED: Mapping[tuple[frozenset[str], str], frozenset[Kind]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Door:
-    """A way to make a job of a kind: a line, with the jobs `{image}` and `{chat}` made before."""
+    """A way to make a job of a kind: a message; the jobs `{image}` and `{chat}` are made before."""
 
     kind: str
     line: str
@@ -179,7 +179,7 @@ async def _told(running: Bot, user: str) -> dict[str, str]:
 
 
 def _may(door: Door, rights: frozenset[str], room: str, kinds: frozenset[Kind]) -> bool:
-    """Return whether a door is open: in the hall, others may use only another model for answers."""
+    """Return whether a call is allowed: in the hall, others may use only another text model."""
     only_other = room == HALL and not rights
     return door.kind in kinds and not (only_other and door.named)
 

@@ -290,7 +290,7 @@ def test_a_token_no_header_can_carry_is_told() -> None:
 
 
 def test_styles_and_rooms_reach_the_bot_and_their_mistakes_are_told() -> None:
-    """A style or a rule of a chat would be accepted and then do nothing, or be mistyped unseen."""
+    """A style or a rule of a chat would be accepted and do nothing, or be mistyped unnoticed."""
     config = parse(
         with_lines(
             "styles:",
@@ -346,7 +346,7 @@ def test_what_a_workflow_does_is_what_the_model_can_do(tmp_path: Path) -> None:
 
 
 def test_a_model_does_not_suddenly_do_everything() -> None:
-    """A model for texts would be offered for videos and speech because its server could have some."""
+    """A model for texts would be offered for videos and speech because its server supports them."""
     for kind in sorted(KINDS.keys() - {"comfyui"}):
         config = parse(
             SMALL.replace("{kind: demo}", f"{{kind: {kind}, url: http://127.0.0.1:1}}"), {}
@@ -367,7 +367,7 @@ def test_every_chat_there_can_be_counts_as_one() -> None:
 
 
 def test_a_server_that_is_spoken_to_needs_its_address() -> None:
-    """A new kind of server without one would have to be written into the checks as well."""
+    """Each new kind of server without an address would need a change to the checks."""
     for kind in KINDS:
         text = SMALL.replace("{kind: demo}", f"{{kind: {kind}}}") + "nonsense: 1\n"
         assert any("needs a url" in found for found in problems(text)) == (kind != "demo"), kind

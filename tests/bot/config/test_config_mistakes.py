@@ -1,4 +1,4 @@
-"""Mistakes of a configuration: each is told with its line, in words that help."""
+"""Mistakes in a configuration: each is reported with its line, in words that help."""
 
 import json
 import re
@@ -20,7 +20,7 @@ from tests.samples import examples
 
 
 def test_mistakes_of_every_kind_are_told_together() -> None:
-    """An operator would mend the settings, only to be told of the names, then of the sizes."""
+    """An operator would correct the settings, then be told of the names, then of the sizes."""
     found = problems(
         """\
         hosts:
@@ -50,7 +50,7 @@ def test_mistakes_of_every_kind_are_told_together() -> None:
 
 @pytest.mark.parametrize("value", ["3", "null"])
 def test_the_number_of_a_bots_connections_is_no_setting(value: str) -> None:
-    """An operator would look for another name of it, and for the processes that share them."""
+    """An operator would look for a new name of the setting, and for the processes that share it."""
     (told,) = problems(with_lines("  discord:", "    token: a.b.c", f"    shards: {value}"))
     where, _, why = told.partition(": ")
     assert where == "config.yaml:12"
@@ -77,7 +77,7 @@ def test_what_only_follows_from_a_mistake_is_not_told() -> None:
 
 
 def test_all_mistakes_are_told_at_once_in_the_order_of_their_lines() -> None:
-    """An operator would mend one error after the other, each with a new start."""
+    """An operator would correct one error after the other, each with a new start."""
     found = problems(
         """\
         hosts:
@@ -114,7 +114,7 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_their_lines() -> None:
 
 
 def test_a_file_without_settings_says_so() -> None:
-    """`usher check` ended with a status of 1 and not a word."""
+    """`usher check` ended with a status of 1 and no message."""
     for text in ("", "# nothing\n", "---\n", "~\n", "null\n"):
         assert problems(text) == (
             "config.yaml: the file is empty: `usher example` prints every setting",
@@ -187,7 +187,7 @@ BROKEN = (
 
 
 def test_broken_files_are_refused_with_the_line(subtests: pytest.Subtests) -> None:
-    """A slip of the pen would crash, hang, or silently change what is configured."""
+    """A typing error would crash, hang, or silently change what is configured."""
     for lines, expected in BROKEN:
         with subtests.test(expected):
             assert any(each.startswith(expected) for each in problems(with_lines(*lines)))
@@ -343,7 +343,7 @@ def test_what_does_not_fit_together_is_refused_with_the_line(subtests: pytest.Su
 
 
 def test_a_model_larger_than_its_gpu_is_a_warning_where_the_server_can_offload() -> None:
-    """ComfyUI runs models larger than the GPU; they would be refused, or surprise by their pace."""
+    """ComfyUI runs models larger than the GPU; they would be refused, or be slow unannounced."""
     text = SMALL.replace("{kind: demo}", "{kind: comfyui, url: 'http://127.0.0.1:1'}")
     text = text.replace("]}", "], workflow: flux.json, vram: 30GB}")
     (warning,) = parse(text, {}).warnings
@@ -351,7 +351,7 @@ def test_a_model_larger_than_its_gpu_is_a_warning_where_the_server_can_offload()
 
 
 def test_the_commonest_slips_are_told_in_plain_words_at_their_line() -> None:
-    """An operator would read the YAML library's own language, or look at the line below the slip."""
+    """An operator would read the YAML library's jargon, or look at the line below the mistake."""
     cases: list[tuple[str, str]] = [
         ("", "config.yaml: the file is empty: `usher example` prints every setting"),
         ("# a comment\n", "config.yaml: the file is empty: `usher example` prints every setting"),
@@ -388,7 +388,7 @@ def test_no_slip_of_one_character_is_told_in_the_words_of_the_library() -> None:
 
 
 def test_an_admin_of_a_chat_that_is_off_is_warned_about() -> None:
-    """The bot would be left without its admin, silently."""
+    """The bot would silently be left without its admin."""
     config = parse(with_lines("admins: [web:local, discord:1, irc:me]"), {})
     assert config.warnings == (
         "config.yaml:10: admins[1]: chats.discord is not configured",
@@ -397,14 +397,14 @@ def test_an_admin_of_a_chat_that_is_off_is_warned_about() -> None:
 
 
 def test_models_that_no_one_could_ask_for_are_told() -> None:
-    """The bot would start and have nothing to offer, forever."""
+    """The bot would start and never have anything to offer."""
     text = SMALL.replace("{kind: demo}", "{kind: demo, discover: false}")
     (told,) = problems(text.replace("flux: {backends: [stand-in]}", ""))
     assert told.startswith("config.yaml:6: models: no models")
 
 
 def test_a_server_offers_what_it_has_where_no_model_is_named_for_it() -> None:
-    """A server alone in the file would do nothing; one with named models would offer others too."""
+    """A server alone in the file would do nothing, or one with named models offer others too."""
     cases: list[tuple[str, bool, bool]] = [
         ("", False, True),
         ("", True, False),
@@ -497,14 +497,14 @@ def test_one_model_of_a_server_under_two_names_is_refused_with_what_to_do() -> N
 
 
 def test_more_copies_than_a_host_has_servers_are_refused() -> None:
-    """The second copy would never come, and no one would know why."""
+    """The second copy would never be loaded, and no one would know why."""
     text = with_lines("").replace("{backends: [stand-in]}", "{backends: [stand-in], copies: 2}")
     told = "at most 1 of its servers are on one host, and each holds one copy of a model"
     assert problems(text) == (f"config.yaml:7: models.flux.copies: {told}",)
 
 
 def test_one_gpu_or_server_that_stands_twice_is_refused() -> None:
-    """Two hosts would fill one GPU, and a server would count as two."""
+    """Two hosts would fill one GPU, or a server would count twice."""
     text = """\
         hosts:
           home:

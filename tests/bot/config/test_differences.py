@@ -1,4 +1,4 @@
-"""What a reload applies, what it names, and that it names everything else."""
+"""What a reload applies, what it reports as not applied, and that nothing is left out."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -83,7 +83,7 @@ def read(*changes: tuple[str, str]) -> Config:
 
 
 def test_every_change_is_applied_or_needs_a_restart() -> None:
-    """An operator would believe a change that the bot has not taken."""
+    """An operator would rely on a change that the bot has not made."""
     before = read()
     for change, told in CHANGES.items():
         after = read(change)
@@ -96,7 +96,7 @@ def test_every_change_is_applied_or_needs_a_restart() -> None:
 def test_what_is_applied_and_what_is_not_make_up_the_new_configuration(
     changes: list[tuple[str, str]],
 ) -> None:
-    """A change could get lost between the two lists."""
+    """A change could be lost between the two lists."""
     try:
         before, after = read(), read(*changes)
     except ConfigError:  # two of them give one section twice
@@ -118,7 +118,7 @@ def _below(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def _places(group: type[BaseModel], place: Place = ()) -> Iterator[Place]:
-    """Yield the place of every setting there is; `*` stands for any name."""
+    """Yield the path of every setting there is; `*` stands for any name."""
     for name, field in group.model_fields.items():
         inner = (*place, field.alias or name)
         groups = list(_below(field.annotation))
@@ -143,7 +143,7 @@ def _covers(listed: Place, place: Place) -> bool:
 
 
 def test_every_setting_is_applied_or_has_a_reason_not_to_be() -> None:
-    """A setting that is added later would be ignored by a reload, or cost a restart for nothing."""
+    """A setting that is added later would be ignored by a reload, or need a restart in vain."""
     listed = (*APPLIED, *RESTART)
     assert [at for at in PLACES if not any(_covers(each, at) for each in listed)] == []
 
@@ -159,7 +159,7 @@ def test_all_that_is_listed_exists() -> None:
 
 @cache
 def example() -> Config:
-    """Return the configuration in which every setting is named."""
+    """Return a configuration in which every setting has a value."""
     text = EXAMPLE.read_text(encoding="utf-8")
     values = dict.fromkeys(re.findall(r"\$\{(\w+)\}", text), "1234567:Zk4pX91mQv7s")
     values["DISCORD_TOKEN"] = "MTk4NjIyNDgz.Cl2FMQ.ZnCjm1XVW7vRze4b7Cq4se7k"
@@ -167,7 +167,7 @@ def example() -> Config:
 
 
 def _leaves(group: BaseModel, place: Place = ()) -> Iterator[Place]:
-    """Yield the place of every setting that a configuration has a value for, with its names."""
+    """Yield the path of every setting that has a value in a configuration, with its names."""
     for name, field in type(group).model_fields.items():
         inner, value = (*place, field.alias or name), getattr(group, name)
         if isinstance(value, BaseModel):
@@ -184,7 +184,7 @@ def _is_group(value: object) -> bool:
 
 
 def _with(group: G, place: Place, value: object) -> G:
-    """Return a group with another value at a place, whatever the setting would accept."""
+    """Return a group with another value at a path, whatever the setting would accept."""
     first, *rest = place
     name = next(
         name for name, field in type(group).model_fields.items() if first in (name, field.alias)
@@ -201,7 +201,7 @@ def _with(group: G, place: Place, value: object) -> G:
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_no_setting_is_ignored_silently(data: st.DataObject) -> None:
-    """An operator would believe a change that the bot has not taken."""
+    """An operator would rely on a change that the bot has not made."""
     before = example()
     place = data.draw(st.sampled_from(sorted(_leaves(before))))
     after = _with(before, place, "another value")

@@ -57,7 +57,7 @@ def test_the_environment_comes_first_unless_it_is_empty(file: Path) -> None:
 
 
 def test_a_line_that_programs_read_differently_is_passed_over_and_told(file: Path) -> None:
-    """Usher would log in with another value than systemd gives it, or stop at a file of others."""
+    """Usher would log in with another value than systemd gives it, or refuse another's file."""
     cases: list[str] = [
         "just words",
         "=x",
@@ -73,7 +73,7 @@ def test_a_line_that_programs_read_differently_is_passed_over_and_told(file: Pat
 
 
 def test_what_is_wrong_is_told_without_the_values(file: Path) -> None:
-    """The token that was pasted badly would stand on the screen."""
+    """A badly pasted token would appear on the screen."""
     with pytest.raises(ConfigError) as caught:
         loaded(file, "TOKEN: canary-1\n")
     assert caught.value.problems[1:] == ("usher.env:1: must be NAME=value; the line is ignored",)
@@ -83,7 +83,7 @@ def test_what_is_wrong_is_told_without_the_values(file: Path) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="other systems have other rights")
 def test_a_file_that_all_accounts_can_read_is_told(file: Path) -> None:
-    """The token would be everyone's who has an account on the machine."""
+    """Everyone with an account on the machine could read the token."""
     cases: list[tuple[int, bool]] = [(0o600, False), (0o640, False), (0o604, True)]
     for mode, open_to_all in cases:
         loaded(file, "TOKEN=x")
@@ -112,7 +112,7 @@ def _folder(file: Path) -> None:
 def test_what_is_no_such_file_is_a_reason_only_where_a_variable_is_missing(
     file: Path, make: Callable[[Path], None]
 ) -> None:
-    """The start would hang at a pipe, or a file of the service manager's own would prevent it."""
+    """The start would hang at a pipe, or be prevented by a file of the service manager."""
     make(file)
     assert token(loaded(file, TOKEN="x")) == "x"
     with pytest.raises(ConfigError, match=r"usher\.env: (cannot be read|is not UTF-8)"):

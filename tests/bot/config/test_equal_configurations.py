@@ -1,4 +1,4 @@
-"""Which settings the processes of one installation must share, and how a difference is named."""
+"""Settings that all processes of one installation must share, and how differences are reported."""
 
 import json
 from pathlib import Path
@@ -88,7 +88,7 @@ def test_a_difference_is_named_by_its_path(subtests: pytest.Subtests) -> None:
 
 
 def test_the_order_of_models_counts() -> None:
-    """Without a name the first able one is used: it would change with the process that leads."""
+    """Without a name the first suitable model is used: it would depend on the leading process."""
     swapped = (
         ("  flux: {backends: [stand-in], vram: 12GB}\n", ""),
         ("chats:", "  flux: {backends: [stand-in], vram: 12GB}\nchats:"),
@@ -118,7 +118,7 @@ def test_what_belongs_to_one_machine_may_differ() -> None:
 def test_a_workflow_may_lie_elsewhere_on_another_machine_with_the_same_content(
     tmp_path: Path,
 ) -> None:
-    """The folder of an installation is not the same everywhere; what a model draws has to be."""
+    """Installations may have different folders, but must draw with the same workflow."""
     models = ("models:", "models:\n  mine: {backends: [comfy], workflow: own.json}")
 
     def of(folder: str, steps: int = 8) -> Config:
@@ -143,7 +143,7 @@ def _document(text: str) -> object:
 
 
 def test_a_mark_says_nothing_without_its_key() -> None:
-    """An account that only reads the table could try guesses of a token."""
+    """A person who can only read the table could try guesses of a token."""
     one, other = marks(read(), KEY), marks(read(), b"of another epoch")
     shared = [place for place in one if one[place] == other[place]]
     assert len(shared) < len(one) / 4
@@ -153,7 +153,7 @@ def test_a_mark_says_nothing_without_its_key() -> None:
 
 
 def test_settings_that_may_differ_exist() -> None:
-    """A setting that was renamed would be compared from then on."""
+    """A renamed setting would be compared from then on."""
     for *group, name in OWN:
         groups = tuple("any" if part == "*" else part for part in group)
         assert name in settings_at(groups)
@@ -163,7 +163,7 @@ def test_settings_that_may_differ_exist() -> None:
 def test_differences_are_told_exactly_when_there_are_any(
     names: set[str], data: st.DataObject
 ) -> None:
-    """A difference that is folded into no other would go unsaid."""
+    """A difference that is not part of another one would not be reported."""
     places = {name: tuple(name.split(".")) for name in names}
     here = dict.fromkeys(places.values(), "1")
     there = {
@@ -176,7 +176,7 @@ def test_differences_are_told_exactly_when_there_are_any(
 
 
 def test_a_sentence_names_the_first_ones() -> None:
-    """A wholly different file would fill the screen."""
+    """A completely different file would fill the screen."""
     cases: list[tuple[int, str]] = [
         (1, "0"),
         (2, "0 and 1"),

@@ -1,4 +1,4 @@
-"""Machines with several GPUs: what a configuration of them means, and which mistakes are told."""
+"""Machines with several GPUs: what their configuration means, and which mistakes are reported."""
 
 import textwrap
 
@@ -26,13 +26,13 @@ chats:
 
 
 def changed(old: str, new: str) -> str:
-    """Return the machine with one thing written otherwise."""
+    """Return the machine with one thing written differently."""
     assert old in TOWER
     return TOWER.replace(old, new)
 
 
 def test_every_gpu_is_a_budget_of_its_own() -> None:
-    """An image model would be given the memory of a GPU its server cannot use."""
+    """An image model would be given the memory of a GPU that its server cannot use."""
     catalog = parse(TOWER, {}).catalog()
     left, right = catalog.hosts["tower/0"], catalog.hosts["tower/1"]
 
@@ -44,7 +44,7 @@ def test_every_gpu_is_a_budget_of_its_own() -> None:
 
 
 def test_a_model_counts_on_each_gpu_with_its_share() -> None:
-    """A GPU would overflow because a model was thought to lie on the other one."""
+    """A GPU would overflow because a model was planned on the other one."""
     catalog = parse(TOWER, {}).catalog()
     models = catalog.models
 
@@ -58,7 +58,7 @@ def test_a_model_counts_on_each_gpu_with_its_share() -> None:
 
 
 def test_a_machine_with_one_gpu_is_a_host_as_before() -> None:
-    """Configurations that worked would mean something else."""
+    """Existing configurations would change their meaning."""
     text = "hosts: {h: {vram: 1GB, backends: {b: {kind: demo, discover: true}}}}"
     catalog = parse(text, {}).catalog()
 
@@ -68,7 +68,7 @@ def test_a_machine_with_one_gpu_is_a_host_as_before() -> None:
 
 
 def test_a_contradiction_between_gpus_servers_and_models_is_told() -> None:
-    """A model would wait forever for a GPU that is not there, or overflow one."""
+    """A model would wait forever for a GPU that does not exist, or overflow one."""
     cases: list[tuple[str, str, str]] = [
         ("gpus: [1]}", "gpus: [2]}", "backends.comfy.gpus[0]: tower has no GPU '2'"),
         ("gpus: [1]}", "gpus: [1, 1]}", "backends.comfy.gpus[1]: '1' is named twice"),
@@ -114,7 +114,7 @@ def test_a_server_that_uses_one_gpu_is_told_if_it_is_given_two() -> None:
 
 
 def test_gpus_of_a_host_with_one_are_told() -> None:
-    """An operator would believe that a server keeps to one GPU."""
+    """An operator would believe that a server uses only one GPU."""
     text = """\
         hosts: {home: {vram: 24GB, backends: {b: {kind: demo, gpus: [0]}}}}
         models: {m: {backends: [b], gpus: [0]}}
@@ -127,6 +127,6 @@ def test_gpus_of_a_host_with_one_are_told() -> None:
 
 
 def test_a_host_needs_memory_of_some_kind() -> None:
-    """A host without a budget would take no model, and no one would know why."""
+    """A host without a budget would accept no model, and no one would know why."""
     text = "hosts: {home: {backends: {b: {kind: demo}}}}\nchats: {web: {}}\n"
     assert any("hosts.home.vram: is missing" in each for each in problems(text))

@@ -58,7 +58,7 @@ def test_mistakes_are_told_with_their_line() -> None:
 
 
 def test_the_time_zone_is_named() -> None:
-    """By the clock of a container it would begin two hours late."""
+    """With a container's clock they would begin two hours late."""
     (problem,) = problems(with_quiet('"18:00-23:00"', zone=None))
     assert "needs a time zone" in problem
     *_, problem = problems(with_quiet('"18:00-23:00"', zone="Europe/Berlim"))
@@ -81,7 +81,7 @@ def test_a_gpu_is_left_to_programs_of_some_size() -> None:
 
 
 def test_only_a_gpu_of_this_machine_can_be_watched() -> None:
-    """A host would never yield, and its owner would wait for that."""
+    """A host would never yield, while its owner waits for that."""
     text = SMALL.replace("    vram: 24GB", "    vram: 24GB\n    yield_to_others: true")
     (problem,) = problems(text)
     assert "yield_to_others: needs `gpu`" in problem

@@ -30,7 +30,7 @@ def asker(user: str, *rooms: str, rights: tuple[str, ...] = ()) -> Asker:
 
 
 def test_rules_reach_the_bot_and_a_reload_replaces_them() -> None:
-    """A rule would be read and have no effect, or stay in force when it is taken out."""
+    """A rule would be read and have no effect, or still apply after it is removed."""
     live = LiveConfig(parse(with_lines(*RULES), {}))
     of = live.rules.of
     mine = of(asker("telegram:7", "telegram:1", "telegram"))
@@ -60,7 +60,7 @@ def test_processes_tell_each_other_that_their_rules_differ() -> None:
 
 
 def test_each_name_that_does_not_exist_is_told_with_its_line() -> None:
-    """A misspelt role or room would leave its people to the rule for everyone else."""
+    """With a misspelt role or room, people would get the rule for everyone else."""
     found = problems(
         with_lines(
             *ROLES,

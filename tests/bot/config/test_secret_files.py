@@ -1,4 +1,4 @@
-"""Secrets as files: what Docker, Podman and systemd lay down, one file a secret."""
+"""Secrets as files, as Docker, Podman and systemd provide them: one file per secret."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,7 +38,7 @@ def loaded(mounted: Path, **environ: str) -> Config:
 
 @pytest.mark.parametrize("end", ["", "\n", "\r\n"])
 def test_a_secret_of_a_container_is_read_from_its_file(mounted: Path, end: str) -> None:
-    """The token would have to stand in the container's environment, where `inspect` shows it."""
+    """The token would have to be in the container's environment, where `inspect` shows it."""
     (mounted / "TOKEN").write_bytes(f"canary-1{end}".encode())
     config = loaded(mounted)
     assert token(config) == "canary-1"
@@ -56,7 +56,7 @@ def test_a_credential_of_systemd_is_read_from_its_file(mounted: Path, tmp_path: 
 
 
 def test_what_a_person_wrote_down_comes_before_it(mounted: Path) -> None:
-    """A token that was changed in usher.env would change nothing."""
+    """A token that was changed in usher.env would have no effect."""
     (mounted / "TOKEN").write_text("mounted", encoding="utf-8")
     assert token(loaded(mounted, TOKEN="environment")) == "environment"
     beside = mounted.parent / "usher.env"
@@ -67,7 +67,7 @@ def test_what_a_person_wrote_down_comes_before_it(mounted: Path) -> None:
 
 @pytest.mark.parametrize("said", [b"\xff", b"x" * (LARGEST + 1)])
 def test_a_file_that_is_no_secret_is_told_where_it_is_missed(mounted: Path, said: bytes) -> None:
-    """The start would end in a traceback, or in half a token."""
+    """The start would end in a traceback, or with half a token."""
     (mounted / "TOKEN").write_bytes(said)
     assert token(loaded(mounted, TOKEN="x")) == "x"
     with pytest.raises(ConfigError, match="TOKEN: cannot be read: it "):
@@ -75,7 +75,7 @@ def test_a_file_that_is_no_secret_is_told_where_it_is_missed(mounted: Path, said
 
 
 def test_what_lies_beside_the_secrets_is_passed_over(mounted: Path) -> None:
-    """A folder of the container engine's own would keep the bot from starting."""
+    """The container engine's own folder would keep the bot from starting."""
     (mounted / "TOKEN").mkdir()
     (mounted / "rhsm").mkdir()
     (mounted / ".hidden").write_bytes(b"\xff")
@@ -87,7 +87,7 @@ def test_what_lies_beside_the_secrets_is_passed_over(mounted: Path) -> None:
 def test_a_folder_of_the_systems_own_is_a_reason_only_where_a_variable_is_missing(
     mounted: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a machine that keeps other accounts out of /run/secrets nothing would start."""
+    """Nothing would start on a machine that keeps other accounts out of /run/secrets."""
 
     def kept_out(_: Path) -> Iterator[Path]:
         raise PermissionError(13, "Permission denied")

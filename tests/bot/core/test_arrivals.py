@@ -1,4 +1,4 @@
-"""Each person's requests in a chat are accepted in their order, and no one waits for others."""
+"""Each person's requests in a chat are accepted in order, and no one waits for others."""
 
 import asyncio
 from dataclasses import replace
@@ -50,7 +50,7 @@ async def test_requests_are_accepted_in_the_order_they_were_sent(
     running: Bot,
     lines: list[tuple[tuple[str, str], float, float]],
 ) -> None:
-    """A question would be answered before the one that came first, and continue nothing."""
+    """A follow-up would be answered before the question it continues."""
     async with asyncio.TaskGroup() as calls:
         for number, ((chat, user), download_s, pause_s) in enumerate(lines):
             files = (slow(download_s),) if download_s else ()
@@ -71,7 +71,7 @@ async def test_requests_are_accepted_in_the_order_they_were_sent(
 
 @in_bot(limits=_NO_LIMITS)
 async def test_a_slow_download_holds_up_nothing_but_requests(running: Bot) -> None:
-    """A person would be told after a minute that there is nothing to cancel."""
+    """A person would only be told after a minute that there is nothing to cancel."""
     now = asyncio.get_running_loop().time
 
     async def took(text: str, **fields: object) -> float:
@@ -97,7 +97,7 @@ async def test_a_slow_download_holds_up_nothing_but_requests(running: Bot) -> No
 
 @in_bot()
 async def test_what_fails_lets_the_others_go_on(running: Bot) -> None:
-    """One broken download would silence its person for good."""
+    """One broken download would block its person's requests for good."""
 
     async def read() -> bytes:
         await asyncio.sleep(5)
@@ -114,7 +114,7 @@ async def test_what_fails_lets_the_others_go_on(running: Bot) -> None:
 
 @in_virtual_time
 async def test_no_line_is_kept_of_people_who_wait_for_nothing() -> None:
-    """Every person who ever wrote would cost memory forever."""
+    """Every person who ever wrote would take up memory forever."""
     arrivals = Arrivals()
     places = [arrivals.take(f"fake:{number % 3}", "1") for number in range(9)]
     for place in places[::2] + places[1::2]:
@@ -144,7 +144,7 @@ async def test_an_interaction_is_acknowledged_while_it_waits_for_its_turn(tmp_pa
 
 
 async def test_a_mention_is_told_that_it_never_comes_again() -> None:
-    """One that comes in the last moment of a stop would get no answer, now or later."""
+    """A mention in the last moment of a stop would get no answer, now or later."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler):
         await fake.person(7).says(f"<@{APPLICATION_ID}> why?")

@@ -1,4 +1,4 @@
-"""Parts of a message that stand out or can be typed: the same words on every platform, never more."""
+"""Highlighted or typeable parts of a message: the same words on every platform, never more."""
 
 from bot.core.content import CommandText, Content, Strong
 from bot.platforms.discord import renderer as discord_render
@@ -10,7 +10,7 @@ from bot.texts.catalogue import plain
 
 
 def test_a_name_stands_out_and_a_command_can_be_taken_over() -> None:
-    """A list would be a wall of words, or its commands would have to be typed by hand."""
+    """A list would be hard to read, or its commands would have to be typed by hand."""
     body = (Strong("flux"), " · ", CommandText("/help image"), " ", CommandText("/queue"))
     assert plain(body) == "flux · /help image /queue"
     assert discord_render.fit(body, 2000) == "**flux** · `/help image` `/queue`"

@@ -1,4 +1,4 @@
-"""The table of refusals: each row has its sentence in each language, and reaches whoever asked."""
+"""The table of refusals: each row has its sentence in each language, and reaches its person."""
 
 import ast
 import asyncio
@@ -95,7 +95,7 @@ def test_a_file_without_a_name_leaves_no_gap_in_a_sentence(language: str) -> Non
 
 
 def shown(value: FieldValue, language: str) -> str:
-    """Return what stands in a sentence for a value."""
+    """Return what appears in a sentence for a value."""
     match value:
         case Phrase(key):
             return word(language, key)
@@ -108,7 +108,7 @@ def shown(value: FieldValue, language: str) -> str:
 
 @pytest.mark.parametrize("language", CATALOGUES)
 def test_each_sentence_shows_exactly_the_fields_of_its_row(language: str) -> None:
-    """A person would not learn what to change, or be told that something went wrong."""
+    """A person would not learn what to change, or only that something went wrong."""
     for kind in RefusalKind:
         row, refusal = kind.value, example(kind)
         slots = set(SLOT.findall(CATALOGUES[language][row.text]))
@@ -120,13 +120,13 @@ def test_each_sentence_shows_exactly_the_fields_of_its_row(language: str) -> Non
 
 
 def test_each_row_has_a_sentence_of_its_own() -> None:
-    """One of two reasons would be told as the other."""
+    """Two reasons would be shown as the same."""
     texts = [kind.value.text for kind in RefusalKind]
     assert len(RefusalKind.__members__) == len(set(texts)) == len(texts)
 
 
 def made_in_bot() -> Iterator[tuple[str, set[str]]]:
-    """Return the kind and the fields of each refusal that the bot makes of a kind it names."""
+    """Return the kind and the fields of each refusal that the bot makes with a literal kind."""
     for path in BOT.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if (
@@ -138,7 +138,7 @@ def made_in_bot() -> Iterator[tuple[str, set[str]]]:
 
 
 def test_whoever_refuses_gives_the_fields_of_the_row() -> None:
-    """The type checker does not see it: a person would be told that something went wrong."""
+    """The type checker does not notice it: a person would be told that something went wrong."""
     made = list(made_in_bot())
     assert len(made) > 100
     for name, fields in made:
@@ -146,14 +146,14 @@ def test_whoever_refuses_gives_the_fields_of_the_row() -> None:
 
 
 def test_no_row_is_left_over() -> None:
-    """The table would grow reasons that nobody is ever told."""
+    """The table would collect reasons that are never used."""
     source = "".join(path.read_text("utf-8") for path in BOT.rglob("*.py"))
     unused = [k.name for k in RefusalKind if not re.search(rf"RefusalKind\.{k.name}\b", source)]
     assert unused == []
 
 
 def test_a_refusal_has_the_fields_of_its_row() -> None:
-    """A number would stand where a moment belongs."""
+    """A number would appear where a time belongs."""
     kind = RefusalKind.QUOTA_USED_UP
     for wrong in (
         {},
@@ -225,7 +225,7 @@ def test_the_queues_own_reasons_are_rows(error: Refused, refusal: Refusal) -> No
 
 @in_virtual_time
 async def test_every_row_reaches_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A command could refuse, and its caller would get no answer, or one without its usage."""
+    """A command could refuse, and its caller get no answer, or an answer without the usage."""
     kinds = iter(RefusalKind)
 
     async def refuse(_context: Context, _call: Call) -> Answer:
@@ -243,7 +243,7 @@ async def test_every_row_reaches_a_person(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 async def test_every_row_reaches_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program would retry what is no use, or give up what it could have had a second later."""
+    """A program would retry in vain, or give up although a retry a second later would succeed."""
     kinds = iter(RefusalKind)
 
     async def refuse(*_args: object, **_wanted: object) -> Refusal:

@@ -1,4 +1,4 @@
-"""What goes next in a chat, and which chats are put away."""
+"""What is sent next to a chat, and which chats are removed from memory."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -51,7 +51,7 @@ def test_chats_at_rest_are_put_away_and_others_stay() -> None:
 
 @in_virtual_time
 async def test_a_turn_that_was_not_used_leaves_its_room_to_others() -> None:
-    """What became true again while it waited would hold up whatever is shown next."""
+    """An update that is no longer needed would delay whatever comes next."""
     clock = Clock()
     channels = Channels({"fake": FakeChat()}, clock)
     for used in (False, True):
@@ -105,7 +105,7 @@ messages = st.lists(
 def test_what_goes_next_is_a_result_if_one_is_ready(
     several: list[dict[str, Any]], sent: int
 ) -> None:
-    """First messages, updates and pings would use up the minute that results need."""
+    """First messages, updates and pings would use up the requests that results need."""
     now = 100.0
     channel = Channel(rate_limit=RateLimit(Telegram.limits, group=True))
     for number, fields in enumerate(several):

@@ -1,4 +1,4 @@
-"""Chats that another process serves: their messages are that process's."""
+"""The messages of a chat in another process are left to that process."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whatever a chat answers, results are neither lost nor sent twice, and no one is hammered."""
+"""Whatever a chat answers, results are neither lost nor sent twice, and retries stay rare."""
 
 import asyncio
 import io
@@ -47,7 +47,7 @@ def only(chat: FakeChat) -> Message:
 def told(
     chat: FakeChat, text: str = "/image flux cat", *, within_s: float | None = None
 ) -> Message:
-    """Ask for something and wait for its end, no longer than that; return its only message."""
+    """Ask for something, wait no longer than for its end, and return its only message."""
 
     async def scenario() -> None:
         async with bot(installation(), chat) as running:
@@ -74,7 +74,7 @@ def commands(message: Message) -> list[str]:
 async def test_a_chat_that_shut_us_out_is_tried_rarely_whatever_waits_for_it(
     hours: int, most: int
 ) -> None:
-    """Every job of a kicked bot would knock on its own, and the platform would ban us."""
+    """Each job of a removed bot would try the chat separately: the platform would ban the bot."""
     chat = FakeChat()
     async with bot(installation(), chat) as running:
         for number in range(8):
@@ -96,7 +96,7 @@ async def test_a_chat_that_shut_us_out_is_tried_rarely_whatever_waits_for_it(
 def test_restarts_neither_hammer_a_chat_nor_forget_how_long_it_is_gone(
     restarts: int, most: int, tmp_path: Path
 ) -> None:
-    """A bot in a restart loop would knock without end, or never give up."""
+    """A bot that restarts repeatedly would try without end, or never give up."""
     chat = FakeChat()
     asked: list[int] = []
 
@@ -143,7 +143,7 @@ async def test_a_call_from_a_chat_that_was_gone_brings_what_waited_for_it() -> N
 
 @in_virtual_time
 async def test_other_chats_go_on_while_one_cannot_be_reached() -> None:
-    """One broken chat would hold up everyone's results."""
+    """One broken chat would delay everyone's results."""
     chat = FakeChat()
     async with bot(installation(), chat) as running:
         chat.fail_when = lambda name: ChatUnavailable("502") if name == "1" else None
@@ -184,7 +184,7 @@ async def test_a_platform_that_is_not_connected_yet_is_waited_for_and_not_tried(
 
 @in_virtual_time
 async def test_a_group_that_moved_while_we_were_down_is_found_again(tmp_path: Path) -> None:
-    """After a restart a moved group would have two budgets, or its results go nowhere."""
+    """After a restart a moved group would have two budgets, or its results be lost."""
     chat = FakeChat()
     world = installation(f"sqlite:///{tmp_path}/usher.sqlite")
     async with bot(world, chat) as running:
@@ -204,7 +204,7 @@ async def test_a_group_that_moved_while_we_were_down_is_found_again(tmp_path: Pa
 
 
 def test_a_result_whose_files_are_refused_comes_in_words() -> None:
-    """A chat without the right to see images would never hear that its job is done."""
+    """A chat in which images are forbidden would never hear that its job is done."""
     chat = FakeChat()
     chat.refuse = lambda content: ContentRefused("no files here") if content.files else None
     message = told(chat)
@@ -214,14 +214,14 @@ def test_a_result_whose_files_are_refused_comes_in_words() -> None:
 
 
 def test_where_we_may_write_but_send_no_images_the_result_comes_in_words() -> None:
-    """A group that takes no images looks like one that is gone: the job's end would be lost."""
+    """A group that forbids images looks like a deleted one: the job's end would be lost."""
     chat = FakeChat()
     chat.refuse = lambda content: ChatGone("no right to send photos") if content.files else None
     assert "/show 1" in told(chat, within_s=60).text
 
 
 def test_a_result_refused_even_in_words_ends_in_a_note() -> None:
-    """The message would say "drawing" forever, and the job be tried for a day."""
+    """The message would say "drawing" forever, and the job be retried for a day."""
     chat = FakeChat()
     chat.refuse = lambda content: (
         ContentRefused("can't parse") if "result of" in plain_of(content) else None
@@ -255,7 +255,7 @@ def test_an_image_that_proves_too_large_comes_smaller(monkeypatch: pytest.Monkey
 
 
 def test_a_passing_state_that_is_refused_does_not_stop_the_result() -> None:
-    """One text a platform dislikes would cost a person the image."""
+    """Because of one update that a platform refuses, a person would not get the image."""
     chat = FakeChat()
     chat.refuse = lambda content: ContentRefused("no") if "drawing" in plain_of(content) else None
     assert told(chat, within_s=60).contents[-1].files
@@ -271,7 +271,7 @@ PAGED = replace(LIMITS, text=600)
 async def test_a_part_that_may_have_been_sent_is_not_sent_twice_but_offered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A timeout would double half an answer, or leave it out without a word."""
+    """A timeout would repeat half an answer, or silently leave it out."""
     chat = FakeChat(limits=PAGED)
     async with bot(installation(), chat) as running:
         await running.dispatcher.call(ask(chat, LONG))
@@ -294,7 +294,7 @@ async def test_a_part_that_may_have_been_sent_is_not_sent_twice_but_offered(
 async def test_a_part_interrupted_by_a_crash_is_offered_after_the_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was being sent when the process died would be missing, or come twice."""
+    """A part being sent when the process died would be missing, or come twice."""
     chat = FakeChat(limits=PAGED)
     world = installation(f"sqlite:///{tmp_path}/usher.sqlite")
     async with bot(world, chat) as running:
@@ -318,7 +318,7 @@ async def test_a_part_interrupted_by_a_crash_is_offered_after_the_restart(
 
 @in_virtual_time
 async def test_a_part_that_was_refused_comes_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An answer's second half would be tried for a day, and then be missing."""
+    """An answer's second half would be retried for a day, and then be missing."""
     chat = FakeChat(limits=PAGED)
     async with bot(installation(), chat) as running:
         await running.dispatcher.call(ask(chat, LONG))
@@ -342,7 +342,7 @@ async def test_a_part_that_was_refused_comes_in_words(monkeypatch: pytest.Monkey
 
 @in_virtual_time
 async def test_after_a_penalty_only_the_newest_text_is_shown() -> None:
-    """People would watch minutes of outdated places go by."""
+    """People would see outdated places change for minutes."""
     chat = FakeChat()
     async with bot(installation(), chat) as running:
         for number in range(12):
@@ -377,7 +377,7 @@ async def test_an_answer_held_up_by_a_penalty_comes_after_it() -> None:
 @pytest.mark.parametrize("free", [True, False])
 @in_virtual_time
 async def test_first_answers_that_cost_nothing_come_at_once(free: bool) -> None:
-    """On Discord the third caller in a busy channel would wait, and their call be lost."""
+    """On Discord the third caller in a busy channel would wait until their call is lost."""
     chat = FakeChat(limits=replace(LIMITS, chat_every_s=2.0, free_answers=free))
     async with bot(installation(), chat) as running:
         for number in range(5):
@@ -403,7 +403,7 @@ async def test_a_penalty_on_a_free_first_answer_holds_up_no_other_call() -> None
 
 @in_virtual_time
 async def test_a_fault_of_our_own_is_not_the_chats_fault() -> None:
-    """A text that cannot be drawn would stop its whole chat."""
+    """A text that cannot be rendered would stop its whole chat."""
     chat = FakeChat()
     async with bot(installation(), chat) as running:
 

@@ -1,4 +1,4 @@
-"""An answer that grows as a draft becomes one message, whatever happens meanwhile."""
+"""An answer that grows as a draft becomes one message, whatever happens in between."""
 
 import asyncio
 from collections.abc import Callable
@@ -42,7 +42,7 @@ def asked(
     then: Callable[[FakeChat], None] = lambda _chat: None,
     service_s: float = 5.0,
 ) -> FakeChat:
-    """Let an answer of two words be written, and return what the chat shows in the end."""
+    """Have an answer of two words written, and return what the chat shows in the end."""
     service = FakeChat(limits=replace(LIMITS, draft=drafts.show))
     world = installation()
     world.servers["comfy"].service_s = service_s
@@ -80,7 +80,7 @@ def test_the_answer_takes_the_place_of_the_draft() -> None:
 
 @pytest.mark.parametrize("refusal", [ContentRefused("no"), SlowDown(2.0)])
 def test_a_chat_that_takes_no_drafts_sees_edits(refusal: ChatError) -> None:
-    """The answer would stop growing, or each word be refused once more."""
+    """The answer would stop growing, or each update be refused again."""
     drafts = Drafts(refusal=refusal)
     [answer] = asked(drafts).messages.values()
     assert not drafts.shown
@@ -88,7 +88,7 @@ def test_a_chat_that_takes_no_drafts_sees_edits(refusal: ChatError) -> None:
 
 
 def test_a_group_sees_edits() -> None:
-    """Telegram refuses drafts where several people read."""
+    """Telegram refuses drafts in groups."""
     drafts = Drafts()
     [answer] = asked(drafts, chat="g1").messages.values()
     assert not drafts.shown
@@ -107,13 +107,13 @@ def test_an_answer_that_cannot_be_sent_at_once_comes_later_and_once() -> None:
 
 @pytest.mark.parametrize(("chat", "messages"), [("1", 1), ("g1", 2)])
 def test_an_answer_that_is_a_new_message_is_announced_by_no_other(chat: str, messages: int) -> None:
-    """Whoever waited long would be notified twice of one answer."""
+    """A person who waited long would be notified twice of one answer."""
     service = asked(Drafts(), chat=chat, service_s=90.0)
     assert len(service.messages) == messages
 
 
 def test_an_answer_takes_the_place_of_a_message_too_old_to_be_deleted() -> None:
-    """It would be tried for a day and then given up."""
+    """Deleting it would be retried for a day and then given up."""
 
     def keep(service: FakeChat) -> None:
         async def delete(ref: MessageRef) -> None:

@@ -1,4 +1,4 @@
-"""A chat in another process than the queue hears nothing for a while; afterwards it shows the truth."""
+"""A chat in another process than the queue misses events for a while and then shows the truth."""
 
 import asyncio
 import random
@@ -17,7 +17,7 @@ ADA = "fake:1"
 
 
 class DeafQueue:
-    """A queue whose events are lost now and then, as with a connection that breaks."""
+    """A queue whose events are sometimes lost, as with a broken connection."""
 
     def __init__(self, queue: QueueService) -> None:
         self._queue = queue
@@ -45,7 +45,7 @@ class DeafQueue:
 )
 @in_virtual_time
 async def test_every_result_is_shown_though_events_are_missed(seed: int) -> None:
-    """An image would stay undelivered until the next restart."""
+    """An image would remain undelivered until the next restart."""
     drawn = random.Random(seed)
     made: list[DeafQueue] = []
 
@@ -74,7 +74,7 @@ async def test_every_result_is_shown_though_events_are_missed(seed: int) -> None
 
 @in_virtual_time
 async def test_a_job_deleted_meanwhile_is_no_longer_shown() -> None:
-    """The message of a forgotten job would name its prompt and wait forever."""
+    """The message of a forgotten job would show its prompt and wait forever."""
     made: list[DeafQueue] = []
 
     def service(queue: JobQueue) -> DeafQueue:

@@ -1,4 +1,4 @@
-"""After an outage everything that waited comes at once, the oldest first, and no one is hammered."""
+"""After an outage, waiting results come at once, oldest first, and no chat gets too many calls."""
 
 import asyncio
 from dataclasses import replace
@@ -31,12 +31,12 @@ def studio() -> Installation:
 
 
 def results(chat: FakeChat) -> list[float]:
-    """Return when each chat got its result, by when it asked."""
+    """Return when each chat got its result, ordered by when it asked."""
     return [each.times[-1] for each in chat.messages.values() if each.contents[-1].files]
 
 
 async def finish_in_an_outage(running: Bot, chats: int, away_s: float) -> None:
-    """Have results become ready while ever more chats cannot be reached; then end the outage."""
+    """Let results become ready while more and more chats cannot be reached; then end the outage."""
     chat, loop = running.chat, asyncio.get_running_loop()
     for number in range(chats):
         await running.dispatcher.call(
@@ -64,7 +64,7 @@ def first_success(chat: FakeChat, after: float) -> float:
 async def test_what_an_outage_held_up_comes_within_ten_seconds_of_the_first_success(
     kind: str, chats: int, away_s: float, seed: int
 ) -> None:
-    """Ten results came 75 s after the return, each chat by a pause of its own."""
+    """Ten results came 75 s after the outage, each chat after a pause of its own."""
     chat: StrictChat = CHATS[kind](Random(seed))
     back: list[float] = []
     held_up: list[int] = []
@@ -81,7 +81,7 @@ async def test_what_an_outage_held_up_comes_within_ten_seconds_of_the_first_succ
 
 @in_virtual_time
 async def test_the_oldest_result_comes_first_after_an_outage() -> None:
-    """Who waited longest would wait longer still."""
+    """The person who waited longest would have to wait even longer."""
     chat = StrictTelegram(Random(1))
     async with bot(studio(), chat, limits=MANY) as running:
         await finish_in_an_outage(running, 20, 200.0)
@@ -93,7 +93,7 @@ async def test_the_oldest_result_comes_first_after_an_outage() -> None:
 
 @in_virtual_time
 async def test_an_answer_of_the_platform_ends_the_pauses() -> None:
-    """Telegram hands out messages again, but results wait for their own next try."""
+    """Telegram accepts messages again, but results would wait for their own next try."""
     chat = FakeChat()
     async with bot(studio(), chat, limits=MANY) as running:
         await finish_in_an_outage(running, 10, 1000.0)
@@ -106,7 +106,7 @@ async def test_an_answer_of_the_platform_ends_the_pauses() -> None:
 
 @in_virtual_time
 async def test_an_answer_to_a_call_does_not_wait_out_its_pause_either() -> None:
-    """A person who asked just before the return would wait half a minute."""
+    """A person who asked just before the end of the outage would wait half a minute."""
     chat = FakeChat()
     async with bot(studio(), chat, limits=MANY) as running:
         chat.fail_when = lambda _: ChatUnavailable("cannot be reached")
@@ -123,7 +123,7 @@ async def test_an_answer_to_a_call_does_not_wait_out_its_pause_either() -> None:
 @pytest.mark.parametrize("error", [ChatUnavailable("502"), ChatGone("kicked")])
 @in_virtual_time
 async def test_a_chat_that_alone_cannot_be_reached_is_not_hammered(error: Exception) -> None:
-    """Each success elsewhere would try it again, and the platform would ban us."""
+    """Each success elsewhere would cause another try, and the platform would ban the bot."""
     chat = FakeChat()
     async with bot(studio(), chat, limits=MANY) as running:
         await running.dispatcher.call(chat.call("/image flux cat", chat="broken"))
@@ -141,7 +141,7 @@ async def test_a_chat_that_alone_cannot_be_reached_is_not_hammered(error: Except
 async def test_an_outage_that_ends_during_a_restart_is_over_at_the_first_answer(
     answered_before: bool, tmp_path: Path
 ) -> None:
-    """The pauses of the earlier run would be waited out, although Telegram answers again."""
+    """The pauses of the earlier run would continue although Telegram answers again."""
     chat = FakeChat()
     world = replace(studio(), url=f"sqlite:///{tmp_path}/usher.sqlite")
     async with bot(world, chat, limits=MANY) as running:

@@ -1,4 +1,4 @@
-"""No message names a moment that has passed for long, whatever changes while it is being mended."""
+"""No message names a time long past, whatever changes while it is being corrected."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ REASONS: Sequence[Reason | None] = (
 
 
 class SlowChat(FakeChat):
-    """Every request takes up to a second, some of it after the message has changed."""
+    """Every request takes up to a second, part of it after the message has changed."""
 
     def __init__(self, random: Random) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class SlowChat(FakeChat):
 
 @dataclass
 class Scenario:
-    """What is said of one job; another thing every few seconds."""
+    """The state of one job, which changes every few seconds."""
 
     job: Job
     reason: Reason | None = None
@@ -68,7 +68,7 @@ class Scenario:
     named_at: float | None = None  # what its reason names
 
     def turn(self, random: Random, now: float) -> None:
-        """Go on: some of what is said changes, and mostly to a moment that is near."""
+        """Continue: some of the state changes, mostly to a time in the near future."""
         if random.random() < 0.5:
             self.reason = random.choice(REASONS)
         if random.random() < 0.5:
@@ -84,7 +84,7 @@ class Scenario:
 
 @dataclass
 class Oracle:
-    """Stands in for the queue's word on where jobs stand; what has passed it says no longer."""
+    """Replaces the queue's forecast of a job; once a time has passed, it is no longer given."""
 
     random: Random
     running: Bot
@@ -93,7 +93,7 @@ class Oracle:
     shown: ShownEstimates = field(default_factory=ShownEstimates)
 
     async def decided(self, jobs: Sequence[Job]) -> None:
-        """Nothing is waited for."""
+        """Return at once: no decision is pending."""
 
     async def standings(self, jobs: Sequence[Job]) -> Mapping[int, Standing]:
         await asyncio.sleep(self.random.choice((0.0, 0.0, 0.05)))
@@ -121,7 +121,7 @@ class Oracle:
         return self.shown.of(key, None if fresh is None or fresh.latest <= now else fresh, now)
 
     async def live(self, scenario: Scenario) -> None:
-        """Tell something else now and then; of some of it, an event speaks."""
+        """Change the state now and then, some of it with an event."""
         while True:
             await asyncio.sleep(self.random.uniform(0.2, 9.0))
             state = scenario.job.state
@@ -137,13 +137,13 @@ class Oracle:
 
 @dataclass
 class Watcher:
-    """Adds up how long each message has named a passed moment while it could have been edited."""
+    """Adds up how long each message has named a past time although it could have been edited."""
 
     running: Bot
     allowed_s: dict[tuple[str, float], float] = field(default_factory=dict)
 
     def look(self) -> None:
-        """Look at every message. Raises where a moment has stood for too long."""
+        """Check every message. Raises if a past time has been shown for too long."""
         now = self.running.clock.now()
         for number, message in self.running.chat.messages.items():
             body = message.contents[-1].body
@@ -158,7 +158,7 @@ class Watcher:
                 assert allowed_s <= MOST_S, f"{message.text!r} at {now - moment:.1f} s past it"
 
     def _free(self, chat: str, times: Sequence[float], now: float) -> bool:
-        """Tell whether the chat's budget allows an edit of that message now."""
+        """Return whether the chat's budget allows an edit of that message now."""
         channel = self.running.presenter._channels.at(self.running.chat.name, chat)
         pace, ending = channel.rate_limit, channel.ending(now)
         shown_s = asyncio.get_running_loop().time() - times[-1]
@@ -202,6 +202,6 @@ async def told(seed: int, monkeypatch: pytest.MonkeyPatch) -> Watcher:
     [*range(3), *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(3, 20))],
 )
 def test_a_passed_moment_is_gone_soon(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A person would read a promise that is over already and take it for the newest word."""
+    """A person would read an estimate that has passed and believe that it is current."""
     watcher = run(told(seed, monkeypatch))
     assert watcher.allowed_s, "no moment has passed"

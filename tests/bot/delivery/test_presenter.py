@@ -58,7 +58,7 @@ async def test_a_status_tells_the_room_that_its_result_needs(running: Bot) -> No
 
 @in_bot()
 async def test_a_job_that_starts_at_once_is_first_seen_at_work(running: Bot) -> None:
-    """Each would cost a forecast and a message about a wait that no one could read in time."""
+    """Each would cost a forecast and a message about a wait too short to read."""
     for _ in range(2):  # the first loads the model
         await running.dispatcher.call(running.chat.call("/image flux cat"))
         await quiet(running)
@@ -82,7 +82,7 @@ async def test_positions_only_go_down(running: Bot) -> None:
 
 @in_bot()
 async def test_a_redelivered_call_is_one_job_and_one_message(running: Bot) -> None:
-    """Telegram redelivers after a crash: people would pay twice for one wish."""
+    """Telegram redelivers after a crash: one request would be charged twice."""
     call = running.chat.call("/image flux cat")
     await running.dispatcher.call(call)
     await running.dispatcher.call(call)
@@ -117,7 +117,7 @@ async def test_a_restart_goes_on_with_the_same_message(tmp_path: Path, state: st
 async def test_a_long_line_of_an_earlier_run_is_taken_up_little_by_little(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A million waiting jobs would be read at once, and the bot answer no one meanwhile."""
+    """A million waiting jobs would be read at once, and the bot answer no one for that time."""
     monkeypatch.setattr(presenter, "MOST_RESUMED", 4)
     chat = FakeChat()
     world = installation(f"sqlite:///{tmp_path}/usher.sqlite")
@@ -155,7 +155,7 @@ async def test_a_result_survives_a_chat_that_is_away_for_hours(running: Bot) -> 
 async def test_a_chat_that_is_gone_is_given_up_after_a_day_with_its_result_kept(
     running: Bot,
 ) -> None:
-    """A kicked bot would try forever, or throw the result away."""
+    """A removed bot would retry forever, or throw the result away."""
     await running.dispatcher.call(running.chat.call("/image flux cat"))
     await until(lambda: running.chat.messages)
     running.chat.fail_when = lambda _: ChatGone("kicked")
@@ -167,7 +167,7 @@ async def test_a_chat_that_is_gone_is_given_up_after_a_day_with_its_result_kept(
 
 @in_bot()
 async def test_a_deleted_message_is_not_posted_again_until_the_end(running: Bot) -> None:
-    """A person who deletes the status would be answered with a new one each time."""
+    """Each time a person deletes the status, the bot would post it again."""
     request = MessageRef(platform="fake", chat="1", message="7")
     await running.dispatcher.call(running.chat.call("/image flux cat", request=request))
     await until(lambda: running.chat.messages)
@@ -182,7 +182,7 @@ async def test_a_deleted_message_is_not_posted_again_until_the_end(running: Bot)
 async def test_an_unknown_outcome_of_the_first_answer_still_ends_in_one_result(
     running: Bot,
 ) -> None:
-    """A timeout after having acted would show the image twice."""
+    """After a timeout of a successful call, the image would be shown twice."""
     running.chat.failures.append(ChatUnavailable("timeout", unclear=True))
     await running.dispatcher.call(running.chat.call("/image flux cat"))
     await quiet(running)
@@ -192,7 +192,7 @@ async def test_an_unknown_outcome_of_the_first_answer_still_ends_in_one_result(
 
 @in_bot(limits=PersonLimits(queued_per_person=50))
 async def test_a_crowded_group_reads_what_stays_true_and_no_pings(running: Bot) -> None:
-    """Exact places would be old for a minute, and pings would use up the requests of results."""
+    """Exact places would be outdated for a minute, and pings would delay results."""
     for number in range(40):
         call = running.chat.call("/image flux cat", chat="g1", user=f"fake:{number}")
         await running.dispatcher.call(call)
@@ -208,7 +208,7 @@ async def test_a_crowded_group_reads_what_stays_true_and_no_pings(running: Bot) 
 
 @in_bot()
 async def test_after_a_long_wait_a_ping_follows_once(running: Bot) -> None:
-    """People get no notification of an edit: who waited long would never look."""
+    """An edit causes no notification: a person who waited long would never look."""
     for number in range(20):
         call = running.chat.call("/image flux cat", user=f"fake:{number}", chat=str(number))
         await running.dispatcher.call(call)
@@ -244,7 +244,7 @@ async def test_one_ping_announces_all_pictures_a_person_asked_for_together(runni
 
 @in_virtual_time
 async def test_an_old_message_ends_as_a_fresh_one_where_edits_are_refused() -> None:
-    """Discord stops edits of messages over an hour old: the result would never come."""
+    """Discord restricts edits of messages over an hour old: the result would never come."""
     chat = FakeChat(limits=replace(LIMITS, free_edit_s=3300.0))
     async with bot(installation(), chat) as running:
         await running.dispatcher.call(chat.call("/image flux cat"))
@@ -277,7 +277,7 @@ async def test_a_passing_state_that_is_held_back_does_not_hold_back_the_end() ->
 
 @in_bot()
 async def test_refusals_are_private_and_make_no_job(running: Bot) -> None:
-    """A typo would be shown to the whole group, or stored."""
+    """A typing error would be shown to the whole group, or stored."""
     chat = running.chat
     for text in (
         "/image flux",
@@ -303,7 +303,7 @@ async def test_refusals_are_private_and_make_no_job(running: Bot) -> None:
 
 @in_bot()
 async def test_queue_and_models_tell_what_is_true(running: Bot) -> None:
-    """People would plan by wrong numbers."""
+    """People would make plans with wrong numbers."""
     for _ in range(3):
         await running.dispatcher.call(running.chat.call("/image flux cat"))
     await asyncio.sleep(12)
@@ -324,7 +324,7 @@ async def test_queue_and_models_tell_what_is_true(running: Bot) -> None:
 
 @in_bot()
 async def test_admins_find_their_commands_and_nobody_else_does(running: Bot) -> None:
-    """An admin would have to read the documents, or people would see what is not for them."""
+    """An admin would have to read the documentation, or people see commands they may not use."""
     for user in (ADMIN, "fake:1"):
         await running.dispatcher.call(running.chat.call("/help", user=user))
         await running.dispatcher.call(running.chat.call("/help admin", user=user))
@@ -370,7 +370,7 @@ async def test_a_long_wait_is_said_with_everything_busy(running: Bot) -> None:
 
 
 def test_a_full_line_says_when_to_come_back(caplog: pytest.LogCaptureFixture) -> None:
-    """A person would try again every second, or never, and the operator never learn of it."""
+    """A person would retry every second, or never, and the operator would never hear of it."""
 
     async def play() -> FakeChat:
         small = Installation.of([image_model("flux", max_waiting=3)], [host("gpu-1", "comfy")])

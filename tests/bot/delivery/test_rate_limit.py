@@ -1,4 +1,4 @@
-"""A chat's budget is never overspent, and final states always get through."""
+"""A chat's budget is never exceeded, and final states always get through."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +13,7 @@ requests = st.lists(st.tuples(st.floats(0, 30), st.booleans()), min_size=1, max_
 
 @given(requests)
 def test_a_group_never_sees_more_than_its_minute(steps: list[tuple[float, bool]]) -> None:
-    """The platform would answer with penalties that grow."""
+    """The platform would answer with growing penalties."""
     rate_limit, now, sent = RateLimit(LIMITS, group=True), 0.0, list[float]()
     for pause, final in steps:
         now = max(now + pause, rate_limit.earliest(now + pause, urgent=final))
@@ -26,7 +26,7 @@ def test_a_group_never_sees_more_than_its_minute(steps: list[tuple[float, bool]]
 
 @given(requests)
 def test_an_end_never_waits_longer_than_an_update(steps: list[tuple[float, bool]]) -> None:
-    """Results would be held up by the positions of others."""
+    """Results would be delayed by updates of others' places."""
     rate_limit, now = RateLimit(LIMITS, group=True), 0.0
     for pause, final in steps:
         now += pause
@@ -51,7 +51,7 @@ def test_jobs_about_to_end_keep_room_for_their_results(
 
 
 def test_a_penalty_is_waited_out_and_remembered_for_a_while() -> None:
-    """Going on at the old rate_limit makes the next penalty longer."""
+    """Continuing at the old rate would make the next penalty longer."""
     rate_limit = RateLimit(LIMITS, group=False)
     request(rate_limit, 0.0)
     rate_limit.slow_down(0.0, 30.0)
@@ -79,7 +79,7 @@ def request(budget: RateLimit | PlatformRateLimit, began_at: float, *, took_s: f
 
 
 def test_a_whole_bot_keeps_to_its_second() -> None:
-    """Many chats together would break the platform's overall limit."""
+    """Many chats together would exceed the platform's overall limit."""
     overall = PlatformRateLimit(10.0)
     for _ in range(10):
         assert overall.earliest(0.0) == 0.0
@@ -99,7 +99,7 @@ flights = st.lists(
 def test_no_window_of_the_platform_overflows_however_long_requests_are_under_way(
     steps: list[tuple[float, float, float, bool]],
 ) -> None:
-    """A stalled process sends at once what it spaced, and the platform counts what arrives."""
+    """A stalled process sends at once what it had spaced, and the platform counts arrivals."""
     rate_limit, now = RateLimit(LIMITS, group=False), 0.0
     landing: list[float] = []
     arrived: list[float] = []
@@ -127,7 +127,7 @@ def _landed(rate_limit: RateLimit, landing: list[float], now: float, *, burst: b
 def test_an_upload_that_was_answered_counts_like_any_request(
     steps: list[tuple[float, float, bool]],
 ) -> None:
-    """A result would take the room of two requests, and places in line would be shown late."""
+    """A result would count as two requests, and places in the queue would be shown late."""
     uploading, writing, now = RateLimit(LIMITS, group=True), RateLimit(LIMITS, group=True), 0.0
     for pause, took_s, burst in steps:
         now = uploading.earliest(now + pause, urgent=True, burst=burst)
@@ -142,7 +142,7 @@ def test_an_upload_that_was_answered_counts_like_any_request(
 
 
 def test_others_need_not_wait_for_an_upload() -> None:
-    """A chat would stand still for the minutes that a video takes."""
+    """A chat would be blocked for the minutes that a video takes."""
     rate_limit = RateLimit(LIMITS, group=False)
     rate_limit.begin(0.0, upload=True)
     assert rate_limit.earliest(0.0, urgent=True) == LIMITS.chat_every_s
@@ -150,14 +150,14 @@ def test_others_need_not_wait_for_an_upload() -> None:
 
 
 def test_the_head_of_a_line_is_shown_more_promptly() -> None:
-    """Those who are next would look at stale places, or the end of the line eat the budget."""
+    """Those who are next would see outdated places, or those at the end use up the budget."""
     waits = [patience_s(position, 500) for position in (1, 10, 11, 12, 50, 5000)]
     assert waits == sorted(waits)
     assert waits[2] < 15.0 < waits[3]
 
 
 def test_the_page_is_told_of_a_new_place_at_once() -> None:
-    """Where edits cost nothing, people would look at a place eight seconds old all the same."""
+    """Although its edits cost nothing, the page would show places that are eight seconds old."""
     page, chat = RateLimit(Web.limits, group=False), RateLimit(LIMITS, group=False)
     assert page.patience_s(3, 500) == 0.0 < chat.patience_s(3, 500)
     assert page.patience_s(50, 500) < chat.patience_s(50, 500)
@@ -165,7 +165,7 @@ def test_the_page_is_told_of_a_new_place_at_once() -> None:
 
 @given(st.lists(st.floats(0, 8), min_size=1, max_size=80))
 def test_updates_of_a_group_are_spread_and_leave_room_for_news(pauses: list[float]) -> None:
-    """Places would use up the minute, and a load that failed would wait for the next one."""
+    """Places would use up the minute, and news of a failed load have to wait for the next."""
     rate_limit, now = RateLimit(LIMITS, group=True), 0.0
     for pause in pauses:
         now = max(now + pause, rate_limit.earliest(now + pause, urgent=False))

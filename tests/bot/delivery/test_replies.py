@@ -1,4 +1,4 @@
-"""No answer dies of what passes: 429s, failing servers, connections that break."""
+"""Answers survive temporary failures: 429s, failing servers, broken connections."""
 
 import asyncio
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ def installation() -> Installation:
 async def test_an_answer_survives_whatever_passes_within_a_minute(
     failures: Sequence[ChatError],
 ) -> None:
-    """A person who is refused, or asks for the line, would never hear a word."""
+    """A person who is refused, or asks for the queue, would never get an answer."""
     chat = FakeChat()
     async with played(installation(), chat) as running:
         chat.failures.extend(failures)
@@ -43,7 +43,7 @@ async def test_an_answer_survives_whatever_passes_within_a_minute(
 async def test_both_halves_of_an_admins_command_survive(
     failures: Sequence[ChatError], half: int
 ) -> None:
-    """The words "Unloading sdxl …" would stand there forever and the admin act on it."""
+    """The admin would forever read "Unloading sdxl …" and rely on it."""
     chat = FakeChat()
     async with played(installation(), chat) as running:
         if half == 1:
@@ -57,7 +57,7 @@ async def test_both_halves_of_an_admins_command_survive(
 
 @in_virtual_time
 async def test_an_answer_that_came_too_late_is_not_given() -> None:
-    """A person would get an hour later what they have long asked for elsewhere."""
+    """After an hour a person would get what they have long since asked for elsewhere."""
     chat = FakeChat()
     async with bot(installation(), chat) as running:
         chat.fail_when = lambda _chat: ChatUnavailable("away")

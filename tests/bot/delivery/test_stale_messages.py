@@ -1,4 +1,4 @@
-"""Long lines are looked at a few messages at a time, between everything else that is to be done."""
+"""Messages of long queues are checked a few at a time, between all other work."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ SEVERAL = 1000  # only asked whether they are to be looked at
 
 
 class Time:
-    """The virtual loop's own, long after the epoch."""
+    """The virtual loop's own time, long after the epoch."""
 
     def now(self) -> float:
         return 1e9 + asyncio.get_running_loop().time()
@@ -34,7 +34,7 @@ class Time:
 
 @dataclass
 class Queue:
-    """A queue that says at once where jobs stand, and notes which it was asked about together."""
+    """A queue that answers at once, and records which jobs it was asked about together."""
 
     asked: list[list[int]] = field(default_factory=list)
     looked: Callable[[], None] = lambda: None
@@ -46,7 +46,7 @@ class Queue:
 
 
 def line() -> list[StatusMessage]:
-    """Return the messages of a line that all show what is no longer true."""
+    """Return the messages of a queue that are all outdated."""
     return [
         StatusMessage(
             job=stand_in(number, "flux", 0.0),
@@ -67,7 +67,7 @@ def line() -> list[StatusMessage]:
 
 
 async def look(queue: Queue, messages: Sequence[StatusMessage]) -> list[StatusMessage]:
-    """Return the messages found stale by the first look."""
+    """Return the messages that the first check finds outdated."""
     stale: list[StatusMessage] = []
     looking = StaleMessages(
         status=cast("QueueStatus", queue),
@@ -100,7 +100,7 @@ def test_other_work_goes_on_while_a_long_line_is_looked_at() -> None:
 async def test_other_work_goes_on_while_it_is_found_out_what_to_look_at(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Every call would wait until ten thousand messages had been passed over, again and again."""
+    """Every call would wait until ten thousand messages had been skipped, again and again."""
     queue, messages = Queue(), line() * 5
     is_watched, passed, turns = standings._watched, list[StatusMessage](), list[int]()
 
@@ -121,7 +121,7 @@ async def test_other_work_goes_on_while_it_is_found_out_what_to_look_at(
 
 
 def test_the_first_of_a_long_line_are_looked_at_first() -> None:
-    """Those whose turn comes would be told last."""
+    """The people whose turn comes next would be informed last."""
     queue, messages = Queue(), line()
     for message in messages:
         message.stand(Standing(job=message.job, shown="pending", position=message.job.id))

@@ -1,4 +1,4 @@
-"""Where many messages are drawn at once, they are drawn from one forecast."""
+"""Many messages that are rendered at once share one forecast."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Queue:
-    """A queue that says where jobs stand, and how often it was asked for how many."""
+    """A queue that answers at once, and records how often it was asked about how many jobs."""
 
     asked: list[int] = field(default_factory=list)
     error: Exception | None = None
@@ -70,7 +70,7 @@ async def _later(inquiry: StandingReader) -> Standing | None:
 
 
 def test_what_is_asked_in_one_turn_is_answered_together() -> None:
-    """Each of fifty requests that come at once would cost a forecast of its own."""
+    """Each of fifty simultaneous requests would cost a separate forecast."""
     queue = Queue()
     found = run(asking(queue, range(50)))
     assert queue.asked == [50, 1]
@@ -80,7 +80,7 @@ def test_what_is_asked_in_one_turn_is_answered_together() -> None:
 
 
 def test_whoever_asks_hears_of_a_failure() -> None:
-    """A message would never be drawn again after the database could not be read once."""
+    """After one failure to read the database, a message would never be updated again."""
     queue = Queue(error=StoreError("the disk is full"))
     found = run(asking(queue, range(3)))
     assert all(isinstance(each, StoreError) for each in found[1:])
@@ -95,7 +95,7 @@ async def test_a_running_job_waits_for_no_others() -> None:
 
 @in_virtual_time
 async def test_a_job_that_has_begun_waits_for_no_others() -> None:
-    """Its first message would come only when the last of a crowd has its place."""
+    """Its first message would only come when the last of a crowd has its place."""
     inquiry = inquire(Queue())  # no one answers
     waiting = stand_in(1, "flux", 0.0)
     asked = asyncio.create_task(inquiry.of(waiting))
@@ -113,7 +113,7 @@ async def test_a_job_that_has_begun_waits_for_no_others() -> None:
 
 @in_virtual_time
 async def test_a_job_waits_for_no_decision_about_earlier_ones() -> None:
-    """Each would be told where it stands only after the moment that is granted to the one before."""
+    """Each job would only be placed after the decision time of the job before it."""
     inquiry = inquire(Queue(undecided={1: 50.0}))
     running = asyncio.create_task(inquiry.run())
     first = asyncio.create_task(inquiry.of(stand_in(1, "flux", 0.0)))
@@ -128,7 +128,7 @@ async def test_a_job_waits_for_no_decision_about_earlier_ones() -> None:
 
 @dataclass
 class Ticking:
-    """A clock that goes on with every look, as a real one does."""
+    """A clock that advances with every reading, as a real clock does."""
 
     looks: int = 0
 
@@ -139,7 +139,7 @@ class Ticking:
 
 @in_virtual_time
 async def test_a_turn_that_was_free_was_not_waited_for() -> None:
-    """Every message would be drawn twice before it is sent."""
+    """Every message would be rendered twice before it is sent."""
 
     async def _waited(channels: Channels) -> bool:
         async with channels.turn("fake", "p1") as turn:
@@ -155,7 +155,7 @@ async def test_a_turn_that_was_free_was_not_waited_for() -> None:
 
 @in_virtual_time
 async def test_a_look_that_finds_nothing_new_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hundreds of messages would be drawn every other second to find out that they are right."""
+    """Hundreds of messages would be rendered every other second without any change."""
     drawn: list[int] = []
 
     installation = Installation.of(

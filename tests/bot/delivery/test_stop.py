@@ -1,4 +1,4 @@
-"""A stop in order: what is on its way to a chat arrives there."""
+"""An orderly stop: messages that are being sent still arrive."""
 
 import asyncio
 
@@ -23,7 +23,7 @@ from tests.simulation.loop import in_virtual_time
 async def test_a_stop_waits_for_the_answers_on_their_way(
     words: str, patience_s: float, ends_after_s: float
 ) -> None:
-    """A call that Telegram was told is carried out would never be answered."""
+    """A call that Telegram was told is being handled would never be answered."""
     flux = image_model("flux", load_s=60.0)
     async with played(Installation.of([flux], [host("gpu-1", "comfy")])) as running:
 

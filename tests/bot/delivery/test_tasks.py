@@ -1,4 +1,4 @@
-"""What a message owes is shown after any stop: a command's outcome, or that its job was deleted."""
+"""After any stop, pending updates are shown: a command's outcome, or that its job was deleted."""
 
 import asyncio
 from pathlib import Path
@@ -37,7 +37,7 @@ async def owed(running: Bot) -> int:
 def test_a_preload_that_a_restart_came_into_says_what_became_of_it(
     after_s: float, tmp_path: Path
 ) -> None:
-    """The admin would act on a message that never says whether it was done."""
+    """The admin would rely on a message that never says whether the load was done."""
     chat = FakeChat()
 
     async def scenario() -> None:
@@ -60,7 +60,7 @@ def test_a_preload_that_a_restart_came_into_says_what_became_of_it(
 async def test_an_unload_whose_outcome_could_not_be_told_is_told_after_a_restart(
     tmp_path: Path,
 ) -> None:
-    """Unloading it stood there forever after one refused edit and a stop."""
+    """After one refused edit and a stop, the message said that it was unloading forever."""
     chat = FakeChat()
     world = installation(tmp_path)
     async with bot(world, chat) as running:
@@ -79,7 +79,7 @@ async def test_an_unload_whose_outcome_could_not_be_told_is_told_after_a_restart
 async def test_a_command_that_keeps_ending_the_process_is_not_begun_for_ever(
     tmp_path: Path,
 ) -> None:
-    """A load that takes the machine down would take it down at every start."""
+    """A load that crashes the machine would crash it at every start."""
     chat = FakeChat()
     world = installation(tmp_path)
     async with bot(world, chat) as running:
@@ -100,7 +100,7 @@ async def test_a_command_that_keeps_ending_the_process_is_not_begun_for_ever(
 async def test_an_outcome_whose_message_cannot_be_edited_comes_beneath(
     refusal: Exception, tmp_path: Path
 ) -> None:
-    """A drain may last for hours, and its message be gone, or too old to be edited."""
+    """A drain may take hours, and its message may be gone by then, or too old to be edited."""
     chat = FakeChat()
     async with bot(installation(tmp_path), chat) as running:
         await running.dispatcher.call(chat.call("/preload sdxl", user=ADMIN, chat="g1"))
@@ -120,7 +120,7 @@ stops = st.lists(st.floats(0.01, 15.0), max_size=4)
 async def test_after_forget_me_no_message_stays_half_true(
     tmp_path_factory: pytest.TempPathFactory, lives_s: list[float], jobs: int
 ) -> None:
-    """Messages would say "#6 in line" of jobs that are deleted, until the end of days."""
+    """Messages would say "#6 in line" forever for jobs that are deleted."""
     chat = FakeChat(limits=LIMITS)
     tmp_path = tmp_path_factory.mktemp("forget")
     world = installation(tmp_path)
@@ -145,7 +145,7 @@ async def test_after_forget_me_no_message_stays_half_true(
 async def test_an_answer_does_not_wait_for_all_the_messages_that_are_emptied(
     tmp_path: Path,
 ) -> None:
-    """A person who forgets a hundred jobs would close the channel for two minutes."""
+    """A person who forgets a hundred jobs would block the channel for two minutes."""
     chat = FakeChat()
     waited: list[float] = []
     loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""Moments people read are as sure as they are said to be."""
+"""Times that people read are as certain as their wording says."""
 
 import asyncio
 import time
@@ -15,7 +15,7 @@ from tests.simulation.loop import run
 
 
 async def a_standing() -> Standing:
-    """Return where a job stands behind another one."""
+    """Return the standing of a job behind another one."""
     gpu = Installation.of([image_model("flux")], [host("gpu", "comfy")])
     async with gpu.queue() as queue:
         await queue.submitter.submit(gpu.new("flux", "first"), limits=NO_LIMITS)
@@ -25,7 +25,7 @@ async def a_standing() -> Standing:
 
 
 def test_an_estimate_says_what_is_known_and_stays_true_until_it_has_passed() -> None:
-    """A guess would be shown as if it were a timetable, or words become false as time passes."""
+    """A guess would look like a timetable, or a message become false as time passes."""
     at = 1_700_000_000.0  # 22:13:20 UTC
     cases: list[tuple[Estimate | None, str]] = [
         (None, "in line"),
@@ -49,7 +49,7 @@ def test_an_estimate_says_what_is_known_and_stays_true_until_it_has_passed() -> 
 
 
 def test_a_place_that_others_with_precedence_push_back_says_why() -> None:
-    """A place would get worse, and nothing would tell the reason."""
+    """A place would get worse, and nothing would explain why."""
     standing = replace(run(a_standing()), reason=None)
     assert "lane" not in plain(waiting(standing, "en"))
     pushed = replace(standing, position=4, overtaken=2)
@@ -59,7 +59,7 @@ def test_a_place_that_others_with_precedence_push_back_says_why() -> None:
 
 
 def test_a_transcript_shows_the_machines_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A person at a terminal would read the time of another country."""
+    """A person at a terminal would read the time of another time zone."""
     monkeypatch.setenv("TZ", "Asia/Kolkata")
     time.tzset()
     try:

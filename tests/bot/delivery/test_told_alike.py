@@ -1,4 +1,4 @@
-"""A job's message and `/queue` say the same, and what they say follows what happens."""
+"""A job's message and `/queue` agree, and both follow what happens."""
 
 import asyncio
 from itertools import groupby
@@ -27,7 +27,7 @@ PAGE = ChatLimits(
 
 
 def two_models_one_gpu() -> Installation:
-    """Return a GPU on which only one of two models has room; a load takes 6 s, an image 9 s."""
+    """Return a GPU that only has room for one of two models; a load takes 6 s, an image 9 s."""
     models = [
         image_model(name, vram_mb=size_mb, load_s=6.0, service_s=9.0, parallel=1)
         for name, size_mb in (("flux", 17000), ("qwen", 12000))
@@ -39,7 +39,7 @@ def two_models_one_gpu() -> Installation:
 
 
 async def qwen_behind_flux(running: Bot) -> Message:
-    """Let flux hold back a person's qwen; return that one's message after some seconds."""
+    """Let flux hold back a person's qwen; return the message of the qwen job after some seconds."""
     here = running.chat
     for number in range(4):
         await running.dispatcher.call(here.call(f"/image flux {number}", chat="2", user="f:2"))
@@ -54,7 +54,7 @@ def moments(body: Body) -> list[float]:
 
 
 async def asked(running: Bot, user: str) -> str:
-    """Return what `/queue` says to a person, their jobs only."""
+    """Return what `/queue` shows a person, with only their jobs."""
     said: list[Content] = []
 
     async def respond(content: Content, _private: bool) -> None:
@@ -68,7 +68,7 @@ async def asked(running: Bot, user: str) -> str:
 
 @in_virtual_time
 async def test_a_queue_held_back_is_told_the_same_in_its_message_and_by_the_command() -> None:
-    """The message named moments long past, and other times than /queue."""
+    """The message named times long past, and other times than /queue."""
     passed: list[float] = []
     differs: list[bool] = []
     async with bot(two_models_one_gpu()) as running:
@@ -117,7 +117,7 @@ def test_the_page_is_told_of_a_load_and_of_drawing_in_the_same_second() -> None:
 async def test_a_place_that_keeps_moving_is_told_again_within_two_seconds_and_a_half(
     every_s: float, others: int
 ) -> None:
-    """While others came to a lane that goes first, a place was never the one in /queue."""
+    """While a lane with precedence filled, a message never showed the place in /queue."""
     differs: list[bool] = []
     chat = FakeChat(limits=Discord.limits)
     async with bot(two_models_one_gpu(), chat) as running:

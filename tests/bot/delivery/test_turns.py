@@ -1,4 +1,4 @@
-"""No one starves in a hot channel, and no limit is broken by bursts or a process that stalls."""
+"""No one starves in a busy channel, and no limit is exceeded by bursts or a stalled process."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -29,14 +29,14 @@ def studio() -> Installation:
 
 @dataclass
 class Told:
-    """How long answers to messages took, and how many edits went before each."""
+    """How long answers to messages took, and how many edits were made before each."""
 
     seconds: list[float] = field(default_factory=list)
     edits: list[int] = field(default_factory=list)
 
 
 def mention(chat: StrictChat, text: str, told: Told, *, room: str, user: str) -> Invocation:
-    """Return a call by a message, which is answered by a message; it notes what it waited for."""
+    """Return a call by a message, which is answered by a message; it records its wait."""
     loop = asyncio.get_running_loop()
     asked_at, edits = loop.time(), chat.edits
 
@@ -51,7 +51,7 @@ def mention(chat: StrictChat, text: str, told: Told, *, room: str, user: str) ->
 
 
 async def hot_channel(running: Bot, chat: StrictChat, minutes: int) -> tuple[Told, Told]:
-    """Let a job end every two seconds in one channel, while people and an admin ask things."""
+    """Let a job end every two seconds in one channel, while people and an admin send commands."""
     told, loads = Told(), Told()
 
     async def draw() -> None:
@@ -84,7 +84,7 @@ async def hot_channel(running: Bot, chat: StrictChat, minutes: int) -> tuple[Tol
     [(1, 2), *(pytest.param(seed, 8, marks=pytest.mark.thorough) for seed in (2, 3))],
 )
 def test_an_answer_in_a_hot_channel_waits_for_at_most_three_edits(seed: int, minutes: int) -> None:
-    """Edits would take every place that comes free, and an answer wait for minutes."""
+    """Edits would take every free request, and an answer wait for minutes."""
     chat = StrictDiscord(Random(seed))
 
     async def scenario() -> tuple[Told, Told]:
@@ -110,7 +110,7 @@ callers = st.lists(st.tuples(st.floats(0, 20), st.booleans()), min_size=1, max_s
 async def test_turns_are_taken_in_the_order_they_were_asked_for(
     calls: list[tuple[float, bool]], updaters: int, random: Random
 ) -> None:
-    """Anyone who asks often would pass anyone who asks once."""
+    """A person who asks often would overtake a person who asks once."""
     chat = FakeChat()
     asked: list[str] = []
     served: list[str] = []
@@ -139,7 +139,7 @@ async def test_turns_are_taken_in_the_order_they_were_asked_for(
 
 
 class StrictestTelegram(StrictTelegram):
-    """One request a second in a private chat, as it is written, with no short bursts."""
+    """One request a second in a private chat, as documented, with no short bursts."""
 
     def windows_of(self, chat: str) -> tuple[Window, ...]:
         """Return the documented windows."""
@@ -156,7 +156,7 @@ class StrictestTelegram(StrictTelegram):
 async def test_no_limit_is_broken_after_the_process_stalled(
     kind: type[StrictestTelegram] | type[StrictDiscord], seed: int, calls: int
 ) -> None:
-    """What was spaced before it would all be sent at once after it, and be lost or punished."""
+    """The messages spaced before a stall would all be sent at once, and be lost or penalised."""
     random = Random(seed)
     chat = kind(random)
     told = Told()
@@ -181,7 +181,7 @@ async def test_no_limit_is_broken_after_the_process_stalled(
 
 @in_virtual_time
 async def test_a_burst_of_answers_keeps_to_a_channels_limit() -> None:
-    """Ten people who ask at once would get a penalty for everyone in the channel."""
+    """Ten people who ask at once would cause a penalty for everyone in the channel."""
     chat = StrictDiscord(Random(1))
     told = Told()
     async with bot(studio(), chat) as running:

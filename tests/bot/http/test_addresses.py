@@ -21,7 +21,7 @@ def test_an_address_is_read_with_a_port_or_without() -> None:
 
 
 def test_what_is_no_address_is_refused() -> None:
-    """A process would listen elsewhere than was meant, or crash."""
+    """A process would listen elsewhere than intended, or crash."""
     cases: list[str] = [
         "",
         ":80",

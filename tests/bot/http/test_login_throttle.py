@@ -1,4 +1,4 @@
-"""Tokens: how many may be tried, which are too easy, and how a browser forgets one."""
+"""Tokens: how many may be tried, which are too easy, and how a browser removes one."""
 
 import secrets
 
@@ -17,7 +17,7 @@ TOKEN = "9f86d081884c7d659a2feaa0c55ad015"
 
 
 def test_a_token_that_is_easy_to_guess_is_weak() -> None:
-    """A long token of one letter would open everything."""
+    """A long token of one repeated letter would be accepted."""
     tokens = (
         "aaaaaaaaaaaaaaaa",
         "abababababababab",
@@ -36,7 +36,7 @@ def test_a_token_that_is_easy_to_guess_is_weak() -> None:
 
 @given(st.sampled_from([16, 24, 32]))
 def test_a_random_token_is_not_weak(size: int) -> None:
-    """What the documentation says to make would be refused."""
+    """A token made as the documentation says would be refused."""
     assert not is_weak(secrets.token_hex(size))
     assert not is_weak(secrets.token_urlsafe(size))
 
@@ -83,7 +83,7 @@ async def test_guesses_are_refused_by_link_and_by_cookie() -> None:
 
 
 async def test_signing_out_takes_the_token_and_the_images_from_the_browser() -> None:
-    """Anyone who sits at a shared machine next would be the one who was there before."""
+    """The next person at a shared machine could act as the previous one."""
     async with (
         running(web_chat(port=0, token=TOKEN), ScriptedHandler()) as web,
         aiohttp.ClientSession() as session,

@@ -1,4 +1,4 @@
-"""Everything that leaves the network goes through the proxy of its address, and failures name it."""
+"""Calls that leave the network use the proxy of their address, and failures name the proxy."""
 
 import asyncio
 import base64
@@ -62,7 +62,7 @@ async def test_telegram_ignores_what_the_environment_says(monkeypatch: pytest.Mo
 
 
 async def test_discord_is_reached_through_it_with_its_files() -> None:
-    """Commands would arrive, and the files that people attach would not."""
+    """Commands would arrive, but not the files that people attach."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, FakeProxy(fake.url).serving() as proxy:
         chat = Discord(fake.token, proxies=both(proxy.url))
@@ -116,7 +116,7 @@ async def test_a_server_in_another_network_is_reached_through_it() -> None:
 
 
 async def test_a_server_behind_a_proxy_is_never_taken_for_stopped() -> None:
-    """Connections to the proxy say nothing about the server, which would be marked as stopped."""
+    """A connection to the proxy says nothing about the server, which would be marked as stopped."""
     http = Http("http://rented.example.org:1", proxy="http://127.0.0.1:9")
     waiting = asyncio.create_task(http.gone())
     await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""What visitors cause is a line a minute, and what was left out is counted."""
+"""Visitors can cause one line per minute in the log; the lines left out are counted."""
 
 import logging
 import time
@@ -30,7 +30,7 @@ def test_a_line_comes_once_a_minute_and_counts_those_between(
 
 
 def test_another_error_is_another_kind(caplog: pytest.LogCaptureFixture) -> None:
-    """A visitor could hide a bug behind one that costs nothing."""
+    """A visitor could hide a bug behind an error that anyone can cause."""
     for kind in (ValueError, OSError, ValueError):
         fail(kind)
     assert len(caplog.messages) == 2

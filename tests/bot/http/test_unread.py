@@ -1,4 +1,4 @@
-"""What visitors do not read, and how they leave: neither costs memory or lines of the log."""
+"""Visitors who do not read, or who leave abruptly, cost neither memory nor lines of the log."""
 
 import asyncio
 import contextlib
@@ -67,7 +67,7 @@ def asking(port: int, path: str, more: str = "", *, window: int = 4096) -> socke
 
 
 async def test_an_unread_response_is_ended_and_a_slow_reader_gets_all() -> None:
-    """What waits to be sent is in memory for as long as the visitor likes."""
+    """Unsent data would stay in memory for as long as the visitor likes."""
     loop = asyncio.get_running_loop()
     async with serving() as port, asyncio.timeout(WAIT_S):
         unread = [asking(port, path) for path in ("/whole", "/endless")]
@@ -86,7 +86,7 @@ async def test_an_unread_response_is_ended_and_a_slow_reader_gets_all() -> None:
 
 
 async def rest(ended: socket.socket) -> int:
-    """Return how much a connection brings until its end."""
+    """Return how many bytes a connection delivers until its end."""
     got = 0
     with contextlib.suppress(ConnectionResetError):
         while piece := await asyncio.get_running_loop().sock_recv(ended, 1_000_000):

@@ -1,4 +1,4 @@
-"""A queue with its history on one database, in virtual time; it can be stopped, killed and begun again."""
+"""A queue with its history on one database, in virtual time; it can be stopped, killed, resumed."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -26,7 +26,7 @@ KEPT_S = 90 * 86400.0
 
 @dataclass
 class RecordedQueue:
-    """What a running bot has of its history."""
+    """The parts of a running bot's history."""
 
     queue: JobQueue
     database: Database
@@ -73,7 +73,7 @@ class Recording:
             await asyncio.wait([writing])
 
     async def draw(self, there: RecordedQueue, model: str, count: int = 1, **new: object) -> None:
-        """Ask for images one after the other, as a person does who is told when each is done."""
+        """Ask for images one after the other, like a person who waits until each is done."""
         for _ in range(count):
             asked = self.installation.new(model, "cat", **new)
             job = await there.queue.submitter.submit(asked, limits=NO_LIMITS)
@@ -82,7 +82,7 @@ class Recording:
 
 
 def _forget(recorder: Recorder) -> None:
-    """Have it know nothing any more, as after a kill."""
+    """Let it forget everything, as after a kill."""
     fresh = Recorder(
         recorder._history, recorder._promises, recorder._clock, LiveSettings(history_s=KEPT_S)
     )

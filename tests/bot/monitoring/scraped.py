@@ -15,7 +15,7 @@ class Scraped:
     text: str
 
     def of(self, name: str, **labels: str) -> float:
-        """Return the sum of the samples of a name that have these labels, 0 without any."""
+        """Return the sum of the samples of a name that have these labels, or 0 without any."""
         return sum(
             sample.value
             for family in text_string_to_metric_families(self._lines_of(name))
@@ -24,7 +24,7 @@ class Scraped:
         )
 
     def _lines_of(self, name: str) -> str:
-        """Leave out other metrics: a test that waits for one reads hundreds of times."""
+        """Leave out other metrics, as a test that waits for one reads hundreds of times."""
         return "\n".join(line for line in self.text.splitlines() if line.startswith(name))
 
     @property

@@ -1,4 +1,4 @@
-"""Quantiles from classes are near those of the times themselves, however they were added up."""
+"""Quantiles from classes are close to those of the times themselves, however they are added."""
 
 from math import ceil
 
@@ -14,7 +14,7 @@ TIMES = st.lists(st.floats(0.0, 1e6), min_size=1, max_size=200)
 def test_a_quantile_is_off_by_a_twentieth_at_most(
     times: list[float], share: float, cut: int
 ) -> None:
-    """A wait of a minute would be shown as one of two."""
+    """A wait of a minute would be shown as two minutes."""
     parts = [times[:cut], times[cut:]]
     found = Histogram()
     for part in parts:

@@ -1,4 +1,4 @@
-"""What is counted of a load or an eviction before it is written."""
+"""What is counted for a load or an unload before it is written."""
 
 import pytest
 
@@ -20,7 +20,7 @@ LOADED = LoadEnded(model="qwen", backend="b", hosts=BOTH, cause=LoadCause.REQUES
 def test_what_spans_gpus_counts_on_each_and_once_for_its_model(
     event: LoadEnded | CopyLeft, counted: str
 ) -> None:
-    """One GPU would be busy with no loads, or a model loaded twice."""
+    """One GPU would be busy without loads, or a model count as loaded twice."""
     batch = HistoryBatch()
     batch.turn(event, 60.0)
 

@@ -1,6 +1,6 @@
 """The buckets agree with the jobs that ended, whatever happens in between, over random histories.
 
-A plain list of all jobs that ever ended is the model: what is stored must be exactly their sum.
+The model is a plain list of all jobs that ever ended: the stored values must be exactly their sum.
 """
 
 import asyncio
@@ -125,7 +125,7 @@ class Machine(RuleBasedStateMachine):
     def a_job_runs_and_is_told_of(
         self, model: str, promised_s: float | None, took_s: float, data: st.DataObject
     ) -> None:
-        """Do at once what single steps seldom come to: a write would have nothing to count."""
+        """Do at once what single steps rarely do: a write would have nothing to count."""
         self.a_job_begins(model, promised_s)
         self.now += took_s
         self.a_job_ends(data.draw(st.sampled_from(["complete", "fail", "cancel"])), data)
@@ -177,7 +177,7 @@ class Machine(RuleBasedStateMachine):
         self.do(self.recorder.write())
 
     def _forget_unwritten_promises(self) -> None:
-        """Take off what was promised since the last write: a kill loses it, and only that."""
+        """Subtract what was promised since the last write: a kill loses it, and only that."""
         noted = self.do(self.history.promises())
         counted = {row.id for row in self.ended} - {
             job.id for job in self.do(self.history.uncounted(0.0, 10**6))[0]

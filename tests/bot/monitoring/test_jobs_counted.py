@@ -1,4 +1,4 @@
-"""Every job of the whole bot is in the metrics: while it waits, while it runs and once it has ended."""
+"""Every job of the whole bot is in the metrics: while it waits, while it runs and after its end."""
 
 import asyncio
 from pathlib import Path
@@ -11,7 +11,7 @@ IMAGE = {"model": "flux", "prompt": "a cat"}
 
 
 async def test_a_job_is_counted_through_its_whole_life(tmp_path: Path) -> None:
-    """A graph would show an idle bot that works, or jobs that never end."""
+    """A graph would show a working bot as idle, or jobs that never end."""
     config = CONFIG.replace("service_s: 0.1", "service_s: 0.4")
     async with whole_api.running(tmp_path, config) as api, asyncio.TaskGroup() as calls:
         before = await scrape(api.parts)

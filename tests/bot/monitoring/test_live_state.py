@@ -93,7 +93,7 @@ def made(snapshot: StatusReport = SNAPSHOT) -> LiveState:
 
 
 def test_everything_stands_on_its_host() -> None:
-    """A GPU would be shown idle while another one's job is drawn on it."""
+    """A GPU would be shown as idle while another one's job is drawn on it."""
     first, second = made().hosts
     assert [each.model for each in first.copies] == ["flux"]
     assert [each.name for each in first.servers] == ["comfy"]
@@ -103,7 +103,7 @@ def test_everything_stands_on_its_host() -> None:
 
 
 def test_a_memory_bar_adds_up() -> None:
-    """What loads would be drawn as free, or twice."""
+    """A model being loaded would be drawn as free memory, or twice."""
     loading = replace(IDLE, copies=(copy(Residency.LOADING, 4000),))
     memory = made(replace(SNAPSHOT, models=(BUSY, loading))).hosts[0].memory
     assert (memory.resident_mb, memory.loading_mb, memory.foreign_mb) == (9000, 4000, 1000)
@@ -117,7 +117,7 @@ def test_memory_taken_twice_leaves_nothing_free() -> None:
 
 
 def test_a_line_says_how_long_the_first_has_waited() -> None:
-    """An operator would have to guess whether a long queue moves."""
+    """An operator could not see whether a long queue moves."""
     (queue,) = made().queues
     assert (queue.model, queue.waiting, queue.oldest_s) == ("flux", 2, 12.5)
     assert queue.next_ends == BUSY.next_ends
@@ -140,7 +140,7 @@ def test_a_model_that_can_be_acted_on_has_a_line() -> None:
 
 
 def test_a_paused_host_drains_until_it_is_still() -> None:
-    """A GPU would be said to be free while a job still runs on it."""
+    """A GPU would be called free while a job still runs on it."""
     cases: list[tuple[Residency, tuple[RunningStatus, ...], str]] = [
         (Residency.READY, (RUNNING,), "draining"),
         (Residency.UNLOADING, (), "draining"),
@@ -154,7 +154,7 @@ def test_a_paused_host_drains_until_it_is_still() -> None:
 
 
 def test_a_server_that_is_up_has_no_error() -> None:
-    """Its last failure, long over, would be shown as one of now."""
+    """An old failure would be shown as a current one."""
     assert made().hosts[0].servers[0].error is None
     down = replace(SERVER, up=False)
     assert made(replace(SNAPSHOT, backends=(down,))).hosts[0].servers[0].error == "an old one"
@@ -169,7 +169,7 @@ def test_it_is_written_as_plain_json() -> None:
 
 
 def test_a_host_at_rest_is_told_from_one_that_an_admin_paused() -> None:
-    """An operator would look for the admin who stopped it, or see nothing at all."""
+    """An operator would look for the admin who paused it, or see nothing at all."""
     quiet = Reason(why=WaitCause.QUIET, model="", host="gpu-1", until=NOW + 60)
     hosts = (
         replace(HOST, rest=quiet),

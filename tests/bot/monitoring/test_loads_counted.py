@@ -1,4 +1,4 @@
-"""Loads and what leaves for them are in the metrics."""
+"""Loads, and the unloads they cause, are in the metrics."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ CHAT = {"model": "llama", "messages": [{"role": "user", "content": "hello"}]}
 
 
 async def test_models_that_throw_each_other_out_are_counted(tmp_path: Path) -> None:
-    """An operator could not see why everything is slow: a GPU that does nothing but load."""
+    """An operator could not see that a GPU is slow because it does little but load."""
     async with whole_api.running(tmp_path, CONFIG) as api:
         await api.post("/images/generations", IMAGE)
         await api.post("/chat/completions", CHAT)
@@ -33,7 +33,7 @@ async def test_models_that_throw_each_other_out_are_counted(tmp_path: Path) -> N
 
 
 async def test_a_model_over_two_gpus_keeps_both_busy_and_is_counted_once(tmp_path: Path) -> None:
-    """One GPU would look idle, or a load would be two, or on a GPU the model is not on."""
+    """One GPU would look idle, or a load count twice, or on a GPU that the model does not use."""
     async with whole_api.running(tmp_path, GPUS) as api:
         await api.post("/images/generations", IMAGE)
         drawn = await scrape(api.parts)

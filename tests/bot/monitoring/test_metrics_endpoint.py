@@ -1,4 +1,4 @@
-"""The endpoint shows metrics to whom it may, in the forms that Prometheus asks for."""
+"""The endpoint gives metrics only to those allowed, in the formats that Prometheus asks for."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -46,7 +46,7 @@ async def test_without_a_token_only_this_machine_reads() -> None:
 
 
 async def test_openmetrics_is_spoken_to_those_who_ask() -> None:
-    """Prometheus asks for it first."""
+    """Prometheus asks for OpenMetrics first."""
     async with (
         served() as url,
         aiohttp.ClientSession() as session,

@@ -1,4 +1,4 @@
-"""What is shipped for Prometheus and Grafana names metrics that exist, with labels they have."""
+"""The files shipped for Prometheus and Grafana name metrics and labels that exist."""
 
 import json
 import os
@@ -72,7 +72,7 @@ SNAPSHOT = StatusReport(
 
 
 def filled() -> Shown:
-    """Return instruments of which each shows something."""
+    """Return instruments that all have some value."""
     instruments = Metrics("1.2.3")
     for each in tuple(instruments.registry._collector_to_names):
         if isinstance(each, Counter | Histogram):
@@ -103,7 +103,7 @@ def drawn() -> Iterator[tuple[str, str]]:
 
 
 def expressions() -> Iterator[tuple[str, str]]:
-    """Yield every expression of the dashboard and the rules, with what is written about it."""
+    """Yield every expression of the dashboard and the rules, with its description."""
     dashboard = json.loads((MONITORING / "dashboard.json").read_text(encoding="utf-8"))
     yield from drawn()
     for variable in dashboard["templating"]["list"]:

@@ -136,7 +136,7 @@ REFUSED: tuple[tuple[Any, type[openai.APIStatusError], str, str | None], ...] = 
 
 
 async def test_a_refusal_is_its_own_exception(program: Program) -> None:
-    """A program could not tell a mistake of its own from a server that is down, and would retry."""
+    """A program would retry its own mistakes like the failures of a server that is down."""
     for count, (changed, error, param, code) in enumerate(REFUSED, start=1):
         with pytest.raises(error) as raised:
             await program.client.chat.completions.create(**{**CAT, **changed})

@@ -302,7 +302,7 @@ KINDS: tuple[tuple[str, dict[str, Any]], ...] = (
 async def test_the_key_of_a_call_that_hung_up_says_that_it_was_cancelled(
     tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    """A program would learn neither why it gets no answer, nor what to do; a stream would begin."""
+    """A program would learn neither why it gets no answer nor what to do, or would get a stream."""
     async with running(tmp_path, SLOW) as api:
         for (path, body), streamed in product(KINDS, (True, False)):
             with subtests.test(path, streamed=streamed):

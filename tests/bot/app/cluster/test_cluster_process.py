@@ -11,7 +11,7 @@ from tests.simulation.loop import in_virtual_time
 
 @in_virtual_time
 async def test_a_database_that_is_away_when_the_api_begins_is_waited_for() -> None:
-    """A server that restarts would end every process that starts meanwhile, its other duties too."""
+    """A restarting server would end every process that starts at that time, with all its duties."""
     opened = 0
 
     async def open_database(*_how: Any, **_named: Any) -> None:

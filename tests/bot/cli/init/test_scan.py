@@ -64,7 +64,7 @@ async def test_comfyui_is_known_with_its_memory() -> None:
 
 
 async def test_an_image_server_is_known() -> None:
-    """A server that draws would be asked for texts; LocalAI, which does both, is one that writes."""
+    """A server that draws would be asked for texts; LocalAI does both, and counts as a text one."""
     cases: list[tuple[str, str, str]] = [
         ("sdcpp", "images", "sdcpp"),
         ("swarmui", "images", "swarmui"),

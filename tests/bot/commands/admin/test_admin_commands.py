@@ -132,7 +132,7 @@ async def test_an_answer_says_what_happened_where_nothing_did(running: Bot) -> N
 
 @in_bot()
 async def test_many_calls_at_once_get_no_more_than_the_quota(running: Bot) -> None:
-    """A person who calls ten times in the same moment, from several chats, would get ten for one."""
+    """Ten calls at the same moment, from several chats, would all get the same free place."""
     await say(running, "/limit fake:1 --per-hour 2")
     calls = [running.chat.call("/image flux cat", user="fake:1", chat=str(n)) for n in range(10)]
     await asyncio.gather(*(running.dispatcher.call(call) for call in calls))

@@ -153,7 +153,7 @@ async def test_a_model_that_is_being_loaded_is_not_called_absent(running: Bot) -
 
 @in_bot()
 async def test_all_of_ones_jobs_are_cancelled_at_once_and_nobody_elses(running: Bot) -> None:
-    """A person who asked for ten images by mistake would have to cancel ten times, or end others' jobs."""
+    """A person who asked for ten images by mistake would cancel ten times, or end others' jobs."""
     for number in range(8):
         await running.dispatcher.call(running.chat.call(f"/image flux {number}", user="fake:1"))
     await say(running, "/image flux dog", "fake:2")

@@ -168,7 +168,7 @@ async def test_an_option_that_the_model_lacks_is_refused(running: Bot) -> None:
 
 @in_bot(*ALL)
 async def test_styles_and_sizes_are_for_images_alone(running: Bot) -> None:
-    """A video would be made at an image's size, eight times as slow, and with its words."""
+    """A video would get an image's size, which is eight times as slow, and a style's words."""
     await ask(running, "/settings --size 2048x2048")
     job = await ask(running, "/video a cat")
     assert (request(job).prompt, request(job).width) == ("a cat", None)

@@ -1,4 +1,4 @@
-"""What a renderer of results needs: a request for an image, its job, and what the job produced."""
+"""What a renderer of results needs: a request for an image, its job, and the job's result."""
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Outputs:
-    """Every job produced the same."""
+    """Every job produced the same result."""
 
     kept: Output | None = None
 

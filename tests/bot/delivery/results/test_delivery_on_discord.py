@@ -1,4 +1,4 @@
-"""Results find their way whatever the fake Discord refuses; the whole bot, real discord.py."""
+"""Results reach people whatever the fake Discord refuses; the whole bot, with real discord.py."""
 
 import asyncio
 from pathlib import Path
@@ -17,7 +17,7 @@ EDITS = "/channels/*/messages/*"
 
 @pytest.mark.thorough
 async def test_the_end_of_an_old_message_comes_as_a_fresh_one(tmp_path: Path) -> None:
-    """After an hour in line the result would be refused (30046) and come minutes late."""
+    """After an hour in the queue the result would be refused (30046) and come minutes late."""
     go_on = asyncio.Event()
     async with FakeDiscord() as fake, usher(fake, tmp_path, go_on=go_on) as parts:
         call = await fake.person(7).slash("image", model="flux", prompt="cat")
@@ -95,7 +95,7 @@ async def test_a_first_message_nobody_could_note_is_the_only_one(
 async def test_a_lost_answer_to_a_message_is_repeated_as_the_same_message(
     private: bool, tmp_path: Path
 ) -> None:
-    """A second message would stay that looks as if its job still waited."""
+    """There would be a second message that looks as if its job still waited."""
     go_on = asyncio.Event()
     async with FakeDiscord() as fake, usher(fake, tmp_path, go_on=go_on):
         fake.fail("POST", "/channels/*/messages", drop=True, acting=True)

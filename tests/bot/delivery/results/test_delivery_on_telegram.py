@@ -1,4 +1,4 @@
-"""Results find their way whatever the fake Telegram refuses; the whole bot, the real library."""
+"""Results reach people whatever the fake Telegram refuses; the whole bot, with the real library."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from tests.fakes.telegram.telegram import FakeTelegram
 
 @pytest.mark.thorough
 async def test_a_group_without_the_right_to_images_gets_words(tmp_path: Path) -> None:
-    """The message would say "drawing" for a day and then forever."""
+    """The message would say "drawing" for a day, and then forever."""
     async with FakeTelegram() as fake, usher(fake, tmp_path) as parts:
         group = fake.group()
         refusal = "Bad Request: not enough rights to send photos to the chat"

@@ -1,4 +1,4 @@
-"""Results are made to fit a chat, and of a kind that plays there."""
+"""Results are converted to a size and format that the chat can play."""
 
 import io
 from dataclasses import replace
@@ -39,7 +39,7 @@ def file(data: bytes, name: str = "wan-1.bin") -> File:
     "pixels", ["yuv420p10le", pytest.param("yuv444p", marks=pytest.mark.thorough)]
 )
 async def test_a_video_in_pixels_that_players_do_not_know_is_made_again(pixels: str) -> None:
-    """Half of the readers would see a black square: servers save ten bits where they are told to."""
+    """Half of the readers would see a black square, as servers can save ten bits per colour."""
     odd = file(video("mp4", pixels=pixels))
     again = await fitted(odd, LIMITS)
     assert again is not None
@@ -48,7 +48,7 @@ async def test_a_video_in_pixels_that_players_do_not_know_is_made_again(pixels: 
 
 
 async def test_a_video_that_fits_and_plays_stays_as_it_is() -> None:
-    """Every video would lose quality, and take a second of work."""
+    """Every video would lose quality, and need a second of work."""
     whole = file(video("mp4"))
     assert await fitted(whole, LIMITS) is whole
 
@@ -76,7 +76,7 @@ async def test_a_video_too_large_comes_smaller() -> None:
 
 
 async def test_an_animation_moves_where_only_videos_do() -> None:
-    """An animation would be a still image."""
+    """An animation would become a still image."""
     for kind in ("WEBP", "PNG", "AVIF"):
         moving = file(PLANTED[kind](**MOVING), "wan-1.webp")
         assert await fitted(moving, LIMITS) is moving, kind
@@ -93,7 +93,7 @@ async def test_a_still_image_and_a_small_gif_stay() -> None:
 
 
 async def test_a_gif_too_large_goes_on_moving() -> None:
-    """An animation would be a still image."""
+    """An animation would become a still image."""
     out = io.BytesIO()
     shots = [Image.effect_noise((200, 160), 40 + n).convert("RGB") for n in range(8)]
     shots[0].save(out, "GIF", save_all=True, append_images=shots[1:])
@@ -105,7 +105,7 @@ async def test_a_gif_too_large_goes_on_moving() -> None:
 async def test_without_the_libraries_what_fits_goes_as_it_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A small video would be lost for want of a library."""
+    """A small video would be lost because a library is missing."""
     monkeypatch.setattr(videos, "available", lambda: False)
     whole = file(video("mkv"))
     assert await fitted(whole, TELEGRAM) is whole
@@ -125,7 +125,7 @@ async def test_a_video_has_no_buttons_for_images_and_is_hidden_as_they_are() -> 
 
 
 async def test_what_was_left_out_is_counted_in_good_grammar() -> None:
-    """One file "are" larger."""
+    """The message would say that one file "are" larger."""
     for count, said in ((1, "1 file is too large"), (2, "2 files are too large")):
         lost = File(name="a.zip", mime="application/zip", data=bytes(2000))
         limits = replace(LIMITS, upload=100)
@@ -137,7 +137,7 @@ async def test_what_was_left_out_is_counted_in_good_grammar() -> None:
 
 
 async def test_what_was_changed_is_said_as_it_is() -> None:
-    """Two smaller images were one, and an animation that became a video was "smaller"."""
+    """Two smaller images would be reported as one, or a converted animation as "smaller"."""
     cases: list[tuple[str, ChatLimits, str]] = [
         ("L", SMALL, "The image was made smaller to fit this chat."),
         ("LL", SMALL, "The images were made smaller to fit this chat."),

@@ -1,4 +1,4 @@
-"""What a chat is shown at a job's end fits into what it can show, whatever its length."""
+"""What a chat shows at a job's end fits into its messages, whatever its length."""
 
 from dataclasses import replace
 
@@ -14,14 +14,14 @@ TELEGRAM = replace(LIMITS, text=4096, caption=1024)
 
 
 async def packed(text: str) -> RenderedResult:
-    """Return what Telegram is shown of an answer stopped when it had come so far."""
+    """Return what Telegram shows of an answer that was stopped at this point."""
     asked = Chat(messages=(ChatMessage(role="user", text="tell me all"),))
     stopped = replace(completed(), request=asked, state=JobState.CANCELLED)
     return await renderer().render(stopped, origin(), TELEGRAM, written=text)
 
 
 async def test_every_part_of_an_answer_fits_its_message() -> None:
-    """The chat would refuse the message, and the person would be left without the answer."""
+    """The chat would refuse the message, and the person would not get the answer."""
     for words in (1, 700, 815, 820, 1500, 3200, 3290, 20_000):
         text = " ".join(f"w{number % 1000:03d}" for number in range(words))
         rendered = await packed(text)

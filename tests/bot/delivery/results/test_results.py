@@ -1,4 +1,4 @@
-"""What can be done with a result: its buttons, and what they do, in virtual time."""
+"""A result's buttons and what they do, in virtual time."""
 
 import asyncio
 from dataclasses import replace
@@ -63,7 +63,7 @@ async def test_only_models_that_can_do_it_are_suggested(running: Bot) -> None:
 
 
 def test_a_result_has_the_buttons_its_models_can_serve() -> None:
-    """People would press what ends in a refusal, or miss what there is."""
+    """People would press a button only to be refused, or not see what is possible."""
     found: dict[str, list[str]] = {}
 
     async def scenario(running: Bot) -> None:
@@ -98,7 +98,7 @@ async def test_every_button_names_a_command_and_fits_a_row(running: Bot) -> None
 async def test_a_variation_starts_from_the_result_with_its_words_and_a_new_seed(
     running: Bot,
 ) -> None:
-    """Varying would draw the same image, or another one altogether."""
+    """Varying would draw the same image, or a completely different one."""
     job = await done(running, "/image flux a cat --size 512x512 --seed 7")
     strong = await press(running, job, "vary")
     subtle = await press(running, job, "vary-subtle")
@@ -115,7 +115,7 @@ async def test_a_variation_starts_from_the_result_with_its_words_and_a_new_seed(
 
 @in_bot(model("flux", Capability.TEXT_TO_IMAGE))
 async def test_a_model_that_only_draws_varies_by_a_new_seed(running: Bot) -> None:
-    """`/vary` would be refused although there is something it can do."""
+    """`/vary` would be refused although the model could draw again with a new seed."""
     job = await done(running, "/image flux a cat --seed 7")
     varied = await ask(running, f"/vary --id {job.id}")
     assert drawn(varied).seed != 7
@@ -125,7 +125,7 @@ async def test_a_model_that_only_draws_varies_by_a_new_seed(running: Bot) -> Non
 
 @in_bot()
 async def test_an_image_of_ones_own_is_varied_and_enlarged(running: Bot) -> None:
-    """The menu on a person's image would do nothing."""
+    """The menu on a person's own image would do nothing."""
     varied = await ask(running, "/vary in winter", files=(image(),))
     larger = await ask(running, "/upscale", files=(image(),))
     assert drawn(varied).prompt == "in winter"
@@ -157,14 +157,14 @@ async def test_a_larger_image_keeps_the_words_and_cannot_be_enlarged_for_ever(ru
 
 @in_bot()
 async def test_an_image_that_is_large_already_stays_as_it_is(running: Bot) -> None:
-    """Enlarging what was enlarged again and again would take a server's whole memory."""
+    """Repeated enlarging would take a server's whole memory."""
     assert await ask(running, "/upscale", files=(image(side=4_100),)) is None
     assert "16 megapixels" in (await settled(running)).private[-1][1]
 
 
 @in_bot()
 async def test_only_the_owner_or_an_admin_may_press(running: Bot) -> None:
-    """A stranger could spend or delete what is another person's."""
+    """A stranger could delete another person's result, or spend their quota."""
     job = await done(running, "/image flux a cat")
     for command in ("vary", "upscale", "edit", "delete", "again"):
         assert await press(running, job, command, "fake:2") is None
@@ -180,7 +180,7 @@ async def test_only_the_owner_or_an_admin_may_press(running: Bot) -> None:
 
 @in_bot()
 async def test_delete_takes_the_message_away_and_keeps_the_result(running: Bot) -> None:
-    """The bin would do nothing, or take what /show still promises."""
+    """The button would do nothing, or delete a result that /show still promises."""
     job = await done(running, "/image flux a cat")
     ref = await of(running, job)
     await press(running, job, "delete")
@@ -199,7 +199,7 @@ class Unforgiving(FakeChat):
 
 @in_virtual_time
 async def test_a_message_that_cannot_be_deleted_any_more_is_emptied() -> None:
-    """The image a person wants gone would stay, without a word."""
+    """The image that a person wants to delete would silently stay."""
     async with bot_with(chat=Unforgiving()) as running:
         job = await done(running, "/image flux a cat")
         await press(running, job, "delete")
@@ -210,7 +210,7 @@ async def test_a_message_that_cannot_be_deleted_any_more_is_emptied() -> None:
 
 @in_bot()
 async def test_a_running_job_is_not_deleted_under_its_owner(running: Bot) -> None:
-    """A message would vanish and come back as soon as its job goes on."""
+    """A message would vanish and return as soon as its job continues."""
     job = await ask(running, "/image flux a cat")
     assert job is not None
     await running.dispatcher.call(running.chat.call(f"/delete {job.id}"))

@@ -1,4 +1,4 @@
-"""A request once more with some of it changed, and answers that go on, in virtual time."""
+"""Repeating a request with changes, and continuing answers, in virtual time."""
 
 import asyncio
 from collections.abc import Mapping
@@ -104,7 +104,7 @@ async def test_a_question_keeps_what_looks_like_an_option(running: Bot) -> None:
 
 @in_bot(options=frozenset({"seed"}))
 async def test_a_form_has_no_fields_a_model_would_ignore(running: Bot) -> None:
-    """A person would fill in what is then refused."""
+    """A person would fill in fields that are then refused."""
     forms: list[Form] = []
 
     async def show(form: Form) -> None:
@@ -121,7 +121,7 @@ async def test_a_form_has_no_fields_a_model_would_ignore(running: Bot) -> None:
 
 @in_virtual_time
 async def test_where_there_are_no_forms_a_reply_to_the_prompt_edits_after_a_restart_too() -> None:
-    """On Telegram the button would lead nowhere."""
+    """On Telegram the button would have no effect."""
     chat = FakeChat()
     async with bot_with(chat=chat) as running:
         job = await done(running, "/image flux a cat --seed 7")
@@ -153,7 +153,7 @@ async def test_a_question_is_asked_differently_in_the_same_conversation(running:
 
 @in_virtual_time
 async def test_the_longest_text_of_failed_attempts_stays() -> None:
-    """Everybody has read it, and it would be replaced by a sentence."""
+    """A text that everybody has read would be replaced by an error message."""
     installation = Installation.of([QWEN], [host("gpu-1", "comfy")])
     broken = Fate(service_s=100.0, error=UnreadableAnswer("cut off"))
     installation.servers["comfy"].fates = lambda _request: broken
@@ -173,7 +173,7 @@ async def test_the_longest_text_of_failed_attempts_stays() -> None:
 
 @in_bot(QWEN, service_s=100.0)
 async def test_an_answer_is_stopped_and_what_was_written_stays(running: Bot) -> None:
-    """A person who stops an answer would lose what they stopped to read."""
+    """A person who stops an answer would lose the part they want to read."""
     job = await ask(running, "/ask qwen why?")
     assert job is not None
     await asyncio.sleep(30)
@@ -189,7 +189,7 @@ async def test_an_answer_is_stopped_and_what_was_written_stays(running: Bot) -> 
 
 @in_bot(DEAF, FLUX, QWEN)
 async def test_describe_shows_the_image_to_a_model_that_sees(running: Bot) -> None:
-    """A blind model would be asked, or nothing shown to the one that sees."""
+    """A model that cannot see images would be asked, or the image not be shown to one that can."""
     described = await ask(running, "/describe", files=(image(),))
     assert described is not None
     assert described.model == "qwen"
@@ -207,7 +207,7 @@ async def test_describe_shows_the_image_to_a_model_that_sees(running: Bot) -> No
 
 @in_bot()
 async def test_a_follow_up_sees_the_image_again(running: Bot) -> None:
-    """What is behind it would be asked of a model that no longer sees anything."""
+    """A question about the background would be asked of a model that no longer sees the image."""
     first = await done(running, "/describe", files=(image(),))
     second = await ask(running, "/ask and behind it?", replied_to=await of(running, first))
     assert second is not None
@@ -218,14 +218,14 @@ async def test_a_follow_up_sees_the_image_again(running: Bot) -> None:
 
 @in_bot()
 async def test_quoted_words_go_with_a_question_about_them(running: Bot) -> None:
-    """A question about a person's words would be asked about nothing."""
+    """A question about a person's words would be sent without those words."""
     job = await ask(running, "/ask qwen what is meant?", quoted="first\nsecond")
     assert said(job) == [("user", "> first\n> second\n\nwhat is meant?")]
 
 
 @in_bot()
 async def test_what_is_no_longer_kept_is_said_and_not_left_out(running: Bot) -> None:
-    """Where files were dropped for room, a repeat went without its image and a follow-up failed."""
+    """After files were deleted, a repeat went without its image and a follow-up failed."""
     seen = await done(running, "/describe", files=(image(),))
     winter = await done(running, "/image in winter --strength 0.5", files=(image(),))
     larger = await done(running, "/upscale", files=(image(),))
@@ -254,7 +254,7 @@ async def test_what_is_no_longer_kept_is_said_and_not_left_out(running: Bot) -> 
 
 
 def test_a_seed_without_effect_is_not_shown_and_again_says_so() -> None:
-    """People would note down a number that changes nothing, and press 🔄 forever."""
+    """People would write down a number that changes nothing, or press 🔄 again and again."""
 
     async def scenario(running: Bot, *, seeded: bool) -> None:
         first = await done(running, "/image flux a cat")

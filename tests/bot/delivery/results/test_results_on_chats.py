@@ -1,4 +1,4 @@
-"""What stands under a result, pressed on real chats: the whole bot on fake Discord and Telegram."""
+"""The buttons under a result, pressed on real chats: the whole bot on fake Discord and Telegram."""
 
 import asyncio
 from pathlib import Path
@@ -48,7 +48,7 @@ chats: {telegram: {token: "${TELEGRAM_TOKEN}", api_url: "${TELEGRAM_API}"}}
 
 
 async def drawn(fake: FakeDiscord, count: int) -> DiscordMessage:
-    """Wait until so many results with images and buttons are there; return the newest."""
+    """Wait until this many results with images and buttons are there; return the newest."""
 
     def results() -> list[DiscordMessage]:
         return [each for each in fake.channel().messages if each.files and len(each.buttons) > 1]
@@ -59,7 +59,7 @@ async def drawn(fake: FakeDiscord, count: int) -> DiscordMessage:
 
 @pytest.mark.thorough
 async def test_a_result_on_discord_is_edited_varied_enlarged_and_deleted(tmp_path: Path) -> None:
-    """The buttons under an image would do nothing on Discord, or only until a restart."""
+    """The buttons under an image would do nothing on Discord, or stop working after a restart."""
     async with FakeDiscord() as fake:
         person, stranger = fake.person(7, "Ada"), fake.person(8)
         async with on_discord(fake, tmp_path, CONFIG + DISCORD):
@@ -88,7 +88,7 @@ async def test_a_result_on_discord_is_edited_varied_enlarged_and_deleted(tmp_pat
 
 
 async def test_the_menu_of_a_message_on_discord_asks_about_its_words(tmp_path: Path) -> None:
-    """The menus would be there and lead nowhere."""
+    """The menus would have no effect."""
     async with FakeDiscord() as fake, on_discord(fake, tmp_path, CONFIG + DISCORD):
         person = fake.person(7, "Ada")
         written = fake.person(8, "Bob").write("GPU stands for something.")
@@ -107,7 +107,7 @@ async def test_the_menu_of_a_message_on_discord_asks_about_its_words(tmp_path: P
 
 @pytest.mark.thorough
 async def test_a_result_on_telegram_is_edited_by_a_reply_and_deleted(tmp_path: Path) -> None:
-    """The buttons under an image would do nothing on Telegram, or only until a restart."""
+    """The buttons under an image would do nothing on Telegram, or stop working after a restart."""
 
     def results() -> list[TelegramMessage]:
         return [each for each in person.chat.from_bot if each.file and len(each.buttons) > 1]
@@ -136,7 +136,7 @@ async def test_a_result_on_telegram_is_edited_by_a_reply_and_deleted(tmp_path: P
 
 
 async def test_every_image_of_an_album_belongs_to_its_job(tmp_path: Path) -> None:
-    """A reply to the second image would be about nothing, and it would stay after /delete."""
+    """A reply to the second image would be lost, or the image stay after /delete."""
 
     def images() -> list[TelegramMessage]:
         return [each for each in person.chat.from_bot if each.file]
