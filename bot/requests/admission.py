@@ -43,6 +43,7 @@ from bot.requests.rules import (
     offers_style,
     require_kind,
     require_model,
+    require_style,
 )
 from bot.requests.shown_status import ShownStatus
 from queueing.core.catalog import Catalog
@@ -133,6 +134,12 @@ class AdmissionService:
     def offered_sizes(self) -> tuple[str, ...]:
         """The common sizes that the rule allows."""
         return tuple(each for each in SIZES if offers_size(self.rule, each))
+
+    def require_style(self, named: str) -> str:
+        """Return a style's configured name, ignoring case. Raises `Declined`."""
+        name = style_name(self.styles, named, self.offered_styles)
+        require_style(self.rule, self.styles[name])
+        return name
 
     def require(self, named: str, able: Capability) -> ModelSpec:
         """Return the model of that name or alias. Raises `Declined` and `Refused`."""
@@ -295,7 +302,7 @@ class AdmissionService:
         if named is None:
             style = self.offered_styles.get(person.style or "", Style())
         else:
-            style = self.styles[style_name(self.styles, named)]
+            style = self.styles[self.require_style(named)]
         return fitting_style(self.rule, style)
 
     async def _ask(self, asking: SubmissionDetails, question: Question) -> Job:

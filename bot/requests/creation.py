@@ -101,14 +101,17 @@ def require_text(text: str | None, limit: int) -> str:
     return text
 
 
-def style_name(styles: Mapping[str, Style], wanted: str) -> str:
-    """Return a style's configured name, ignoring case. Raises `Declined`."""
+def style_name(styles: Mapping[str, Style], wanted: str, offered: Collection[str]) -> str:
+    """Return a style's configured name, ignoring case.
+
+    Raises `Declined`, which names only those `offered`.
+    """
     found = next((name for name in styles if name.casefold() == wanted.casefold()), None)
     if found is not None:
         return found
-    if not styles:
+    if not offered:
         raise Declined(Refusal(RefusalKind.NO_STYLES))
-    hint = Phrase("hint.models", {"names": ", ".join(styles)})
+    hint = Phrase("hint.models", {"names": ", ".join(offered)})
     raise Declined(Refusal(RefusalKind.UNKNOWN_STYLE, name=wanted[:NAME_SHOWN], hint=hint))
 
 

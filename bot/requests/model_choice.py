@@ -55,7 +55,8 @@ def usual_model(
             *(getattr(each, command) for each in defaults),
         )
     ]
-    return next((str(name) for name in usual if name in able), able[0])
+    specs = (catalog.find(name) for name in usual if name)
+    return next((spec.name for spec in specs if spec is not None and spec.name in able), able[0])
 
 
 def model_of_style(catalog: Catalog, style: Style, capability: Capability) -> str | None:

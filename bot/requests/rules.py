@@ -144,8 +144,12 @@ def fitting_size(rule: Rule, named: str | None) -> str | None:
 
 def offers_style(rule: Rule, style: Style) -> bool:
     """Return whether a rule allows the LoRAs of a style."""
-    written = shared_prompts.tagged(f"{style.prompt}\n{style.negative or ''}")
-    return all(offers_lora(rule, name) for name in written)
+    return all(offers_lora(rule, name) for name in _tagged(style.prompt, style.negative))
+
+
+def require_style(rule: Rule, style: Style) -> None:
+    """Refuse a style with a LoRA that a rule does not allow. Raises `Declined`."""
+    _require_names(rule, _tagged(style.prompt, style.negative))
 
 
 def fitting_style(rule: Rule, style: Style) -> Style:
@@ -206,8 +210,16 @@ def require_loras(rule: Rule, request: Request) -> None:
     """Refuse a LoRA that a rule does not allow, in the prompt or elsewhere. Raises `Declined`."""
     if rule.loras is None or not isinstance(request, Generation):
         return
-    written = shared_prompts.tagged(f"{request.prompt}\n{request.negative or ''}")
-    for name in (*(lora.name for lora in request.lora), *written):
+    written = _tagged(request.prompt, request.negative)
+    _require_names(rule, (*(lora.name for lora in request.lora), *written))
+
+
+def _tagged(prompt: str, negative: str | None) -> tuple[str, ...]:
+    return shared_prompts.tagged(f"{prompt}\n{negative or ''}")
+
+
+def _require_names(rule: Rule, loras: Iterable[str]) -> None:
+    for name in loras:
         if not offers_lora(rule, name):
             raise Declined(Refusal(RefusalKind.LORA_NOT_ALLOWED, name=name[:60]))
 

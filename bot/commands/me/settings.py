@@ -11,7 +11,6 @@ from bot.core.panels import Choice, SettingRow, SettingsPanel
 from bot.core.refusals import Declined
 from bot.people.access import PersonLimits, day_of
 from bot.people.people import Person
-from bot.requests.creation import style_name
 from bot.texts.catalogue import CATALOGUES, join, language_of, say, used_today, word
 from queueing.core.requests import Capability
 
@@ -60,8 +59,8 @@ async def handle(context: Context, call: Call) -> Answer:
     if (size := call.text("size")) is not None:
         changes["size"] = None if size == _RESET else size
     if (style := call.text("style")) is not None:
-        styles = context.admission.styles
-        changes["style"] = None if style.casefold() == _RESET else style_name(styles, style)
+        is_reset = style.casefold() == _RESET
+        changes["style"] = None if is_reset else context.admission.require_style(style)
     if (voice := call.text("voice")) is not None:
         changes["aloud"] = _aloud(context, voice)
     if (language := call.text("language")) is not None:
@@ -107,12 +106,12 @@ def _shown(context: Context, person: Person, language: str, used: Body) -> Body:
     """Return the person's settings, without the kinds that no model here can make."""
     rows: Body = say(language, "settings.yours")
     settings = [
-        (name, getattr(person, f"{name}_model"), _usual(context, language, able))
+        (name, _own_model(context, person, name), _usual(context, language, able))
         for name, able in _kinds(context).items()
     ]
     settings += [
         ("size", person.size, word(language, "settings.usual_size")),
-        ("style", person.style, word(language, "settings.usual_style")),
+        ("style", _own_style(context, person), word(language, "settings.usual_style")),
         (
             "voice",
             word(language, "settings.voice_on") if person.aloud else None,
@@ -125,6 +124,17 @@ def _shown(context: Context, person: Person, language: str, used: Body) -> Body:
     rows += ("\n", *say(language, "settings.gpu"), ": ", *used)
     options = ", ".join(f"--{name} …" for name, _, _ in settings)
     return join((*rows, "\n", *say(language, "settings.hint", options=options)))
+
+
+def _own_model(context: Context, person: Person, name: str) -> str | None:
+    """Return the person's own default model, unless a rule keeps it from them here."""
+    own: str | None = getattr(person, f"{name}_model")
+    spec = context.queue.models.offer.catalog.find(own or "")
+    return None if spec is not None and context.catalog.find(spec.name) is None else own
+
+
+def _own_style(context: Context, person: Person) -> str | None:
+    return person.style if person.style in context.admission.offered_styles else None
 
 
 def _usual(context: Context, language: str, able: Sequence[Capability]) -> str:
@@ -154,7 +164,7 @@ async def panel(context: Context, call: Call) -> SettingsPanel:
         _row(
             call,
             name,
-            getattr(person, f"{name}_model"),
+            _own_model(context, person, name),
             _usual(context, language, able),
             tuple(dict.fromkeys(model for each in able for model in context.catalog.able(each))),
         )
@@ -162,8 +172,8 @@ async def panel(context: Context, call: Call) -> SettingsPanel:
     ]
     sizes, usual = context.admission.offered_sizes, word(language, "settings.usual_size")
     rows.append(replace(_row(call, "size", person.size, usual, sizes), free=True))
-    styles = tuple(context.admission.offered_styles)
-    rows.append(_row(call, "style", person.style, word(language, "settings.usual_style"), styles))
+    styles, own = tuple(context.admission.offered_styles), _own_style(context, person)
+    rows.append(_row(call, "style", own, word(language, "settings.usual_style"), styles))
     rows.append(_voice(call))
     usual = word(language, "settings.usual_language", code=call.invocation.language or language)
     rows.append(_row(call, "language", person.language, usual, tuple(CATALOGUES)))

@@ -8,6 +8,7 @@ import pytest
 
 from bot.core.panels import HistoryPanel, ModelsPanel, Panel, SettingsPanel, StatusPanel
 from bot.core.refusals import Declined, RefusalKind
+from bot.requests.options import Style
 from bot.requests.rules import Rule
 from bot.texts.catalogue import plain
 from tests.bot.results import ask, bot_with, done, in_bot
@@ -74,8 +75,13 @@ async def test_a_default_is_shown_and_only_admins_may_load(running: Bot) -> None
 @in_virtual_time
 async def test_a_panel_offers_what_a_rule_allows() -> None:
     """People would pick models that are refused, or see another lane than theirs."""
-    rule = Rule(models=frozenset({"sdxl"}), limits={"lane": "guests", "gpu_seconds_per_day": 600})
-    async with bot_with(FLUX, SDXL, rules=[rule]) as running:
+    rule = Rule(
+        models=frozenset({"sdxl"}),
+        loras=frozenset({"sketch"}),
+        limits={"lane": "guests", "gpu_seconds_per_day": 600},
+    )
+    styles = {"ink": Style(prompt="<lora:ink:1> {prompt}"), "bare": Style(prompt="{prompt}, bare")}
+    async with bot_with(FLUX, SDXL, rules=[rule], styles=styles) as running:
         models: ModelsPanel = await read(running, "models")
         assert [model.name for model in models.models] == ["sdxl"]
         settings: SettingsPanel = await read(running, "settings")
@@ -83,6 +89,19 @@ async def test_a_panel_offers_what_a_rule_allows() -> None:
         assert [choice.value for choice in image.choices] == ["reset", "sdxl"]
         assert settings.lane == "guests"
         assert "of 10 min" in plain(settings.gpu.body)
+        await running.people.change("fake:1", image_model="flux", style="ink")
+        settings = await read(running, "settings")
+        shown = {row.name: row for row in settings.settings}
+        assert (shown["image"].value, shown["style"].value) == ("reset", "reset")
+        assert [choice.value for choice in shown["image"].choices] == ["reset", "sdxl"]
+        assert [choice.value for choice in shown["style"].choices] == ["reset", "bare"]
+        for line in ("/settings --style ink", "/image a cat --style ink"):
+            await ask(running, line)
+            await asyncio.sleep(1)
+            assert running.chat.answers[-1] == "You can't use the LoRA “ink” here."
+        await ask(running, "/image a cat --style inc")
+        await asyncio.sleep(1)
+        assert running.chat.answers[-1] == "There's no style called “inc”. Available: bare."
 
 
 @in_virtual_time

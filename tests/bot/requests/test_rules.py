@@ -1,11 +1,15 @@
 """Which rule decides, and what it allows: pure functions of plain values."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from bot.core.asker import Asker
+from bot.core.live_settings import Defaults
 from bot.core.refusals import Declined, RefusalKind
+from bot.people.people import Person
+from bot.requests.model_choice import usual_model
 from bot.requests.options import Style
 from bot.requests.rules import (
     EVERYTHING,
@@ -41,6 +45,14 @@ def asker(user: str, *rooms: str, rights: tuple[str, ...] = ()) -> Asker:
 
 def rule(*who: str, where: tuple[str, ...] = (), **fields: Any) -> Rule:
     return Rule(who=frozenset(who), where=frozenset(where), **fields)
+
+
+def test_default_models_may_be_named_by_an_alias() -> None:
+    """The operator's default would be passed over without a word."""
+    fast = replace(FLUX, name="schnell", aliases=("Fast",))
+    catalog = Catalog([FLUX, fast], CATALOG.hosts.values())
+    defaults, able = (Defaults(), Defaults(image="fast")), Capability.TEXT_TO_IMAGE
+    assert usual_model(catalog, defaults, Person(user=""), able) == "schnell"
 
 
 def test_the_first_rule_that_fits_person_and_room_decides_alone() -> None:
