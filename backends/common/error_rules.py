@@ -87,6 +87,7 @@ BY_CODE: Mapping[str, int] = {  # for servers that report an error in a response
 }
 # Linear: an unclosed "{" matches to the end of the text, since a server may send 64 KB of them.
 _QUOTED = re.compile(r"""\{(?:.*\}|.*)|\[(?:.*\]|.*)|"[^"]*"|(?<!\w)'[^']*'(?!\w)""", re.DOTALL)
+_EVENT = re.compile(r"(?:event:.*\n)?data:(.*)")
 OF_KEYS = frozenset(
     {"invalid_api_key", "authentication_error", "token_not_found_in_db", "expired_key"}
 )
@@ -119,9 +120,9 @@ _NO_CREDIT = (
 _BEYOND_A_MINUTE = ("request too large for .* on tokens per min.*",)
 """OpenAI's and Groq's message, with status 429 or 413, for more tokens than a minute may have."""
 _WAIT = re.compile(r"(?:retry|try again) (?:in|after) ([0-9]{1,6}(?:[.][0-9]{1,9})?) ?s")
-INNER = ("error", "detail", "errors")
+INNER = ("error", "detail", "errors", "base_resp")
 _LABELS = ("error_id", "type", "code")
-NAMED = ("message", "msg", *_LABELS)
+NAMED = ("message", "msg", "error_msg", "status_msg", *_LABELS)
 CODED = ("code", "type", "error_id", "status")
 
 
@@ -298,8 +299,13 @@ class _ErrorText:
 
 
 def _parsed(body: JsonValue) -> JsonValue:
-    """Return a body as JSON if it is an object, or a list of one, as Gemini sends."""
+    """Return a body as JSON if it is an object, or a list of one, as Gemini sends.
+
+    Some servers refuse a streamed request with an event.
+    """
     parsed = body
+    if isinstance(body, str) and (event := _EVENT.match(body)):
+        body = event[1]
     if isinstance(body, str) and body.lstrip().startswith(("{", "[")):
         with suppress(ValueError, RecursionError):
             parsed = json.loads(body)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 FIELDS = frozenset({"data", "event", "id", "retry"})
 READ = frozenset({"", "message", "error"})
 """The names of events that are always read; others usually keep a connection open."""
-_BETWEEN = re.compile(r"\s*(?:data:\s*)?")
+_BETWEEN = re.compile(r"\s*,?\s*(?:data:\s*)?")
 JOINED_MOST = 100  # events without separation
 EVENT_LIMIT = 1_000_000  # characters of an event, or of an answer without events
 
@@ -37,12 +37,10 @@ class EventReader:
         self._lines: list[str] = []
         self._length = 0
         self._name = ""
-        self._first = True
 
     def feed(self, line: str) -> ServerEvent | PlainLine | None:
         """Take the next line, without its line end."""
-        if self._first:
-            self._first, line = False, line.removeprefix("\ufeff")
+        line = line.lstrip("\ufeff\0")  # some proxies send one before each event
         if not line:
             return self.end()
         name, _, value = line.partition(":")
@@ -78,9 +76,12 @@ class EventReader:
 
 
 def joined_events(data: str) -> list[str]:
-    """Return the texts of several events that a server wrote as one; empty for a single event."""
+    """Return the texts of several events that a server wrote as one; empty for a single event.
+
+    They may be the items of a list.
+    """
     found: list[str] = []
-    at, decoder = 0, json.JSONDecoder(strict=False)
+    at, decoder = int(data.startswith("[{")), json.JSONDecoder(strict=False)
     while data.startswith("{", at) and len(data) <= EVENT_LIMIT and len(found) < JOINED_MOST:
         try:
             _, end = decoder.raw_decode(data, at)

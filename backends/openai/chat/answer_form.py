@@ -43,11 +43,25 @@ REASONS: Mapping[str, str] = {
 }
 """OpenAI's finish reasons, by the reasons that servers send. Any other reason counts as "stop"."""
 NO_REASON = frozenset({"", "null", "none"})  # some write null as a text
-FAILURES = frozenset({"error", "abort", "insufficient_system_resource", "network_error"})
+FAILURES = frozenset(
+    {
+        "error",
+        "abort",
+        "aborted",
+        "cancelled",
+        "canceled",
+        "timeout",
+        "insufficient_system_resource",
+        "network_error",
+    }
+)
 KINDS = ("content", "reasoning_content", "refusal")
 TEXTS = frozenset({"text", "output_text", "input_text"})
-THOUGHTS = frozenset({"thinking", "reasoning", "reasoning_text", "reasoning.text"})
+THOUGHTS = frozenset(
+    {"thinking", "reasoning", "reasoning_text", "reasoning.text", "reasoning.summary"}
+)
 UNSHOWN = frozenset({"reasoning.encrypted", "reference"})  # parts without a text of their own
+_OF_THOUGHTS = ("thinking", "text", "summary")
 _THOUGHT_NAMES = ("reasoning_content", "reasoning", "thinking", "reasoning_details")
 _LISTS = ("tokens", "token_logprobs", "top_logprobs", "text_offset")
 _BESIDE = {"timings": dict, "system_fingerprint": str}
@@ -129,6 +143,7 @@ class AnswerForm:
         return reason
 
     def _end(self, told: Any) -> None:
+        told = told.get("type") if isinstance(told, Mapping) else told  # SGLang's own form
         if isinstance(told, str) and (reason := told[:40].casefold()) not in NO_REASON:
             self._reason = reason
 
@@ -203,7 +218,7 @@ class AnswerForm:
             if named in TEXTS or plain:
                 yield from self._plain(part.get(plain or "text"), kind)
             elif named in THOUGHTS:
-                told = next((part[name] for name in ("thinking", "text") if part.get(name)), None)
+                told = next((part[name] for name in _OF_THOUGHTS if part.get(name)), None)
                 yield from self._parts(told, "reasoning_content")
             elif named == "refusal":
                 yield from self._plain(part.get("refusal"), "refusal")

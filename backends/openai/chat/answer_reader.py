@@ -27,7 +27,11 @@ from queueing.core.errors import UnreadableAnswer
 
 OF_ANSWERS = frozenset({"choices", "error", "done"})
 """The fields by which JSON outside events is recognised; `done` is Ollama's own."""
+OF_JSON = '{"'
+"""The signs in every part of an answer. Words, times and null only keep a connection open."""
 WELL = frozenset({0, 200, "0", "200", "ok", ""})  # codes that are no errors
+_CODES = ("code", "error_code", "status_code")
+_WORDS = ("message", "msg", "error_msg", "status_msg")
 SHOWN = ("content", "refusal")  # the texts that a chat shows
 ANSWER_LIMIT = 400_000
 """Most characters of a text, of reasoning, or of tool calls; stops a model that repeats itself."""
@@ -104,7 +108,9 @@ class AnswerReader:
         if not self.ended and (last := self._events.end()) is not None:
             self._event(last)
         if self._plain and self.silent and not self._unread:
-            self._whole("\n".join(self._plain))
+            text = "\n".join(self._plain)
+            for each in joined_events(text) or (text,):
+                self._whole(each)
         if self._unread:
             raise UnreadableAnswer(self._unread)
         if self.finished is None and self._complete and self.said and not self._interrupts:
@@ -150,7 +156,7 @@ class AnswerReader:
         if is_done(data):
             self.ended = self._complete = True
             return False
-        return data.strip() != "null" and self._take(data)  # null keeps a connection open
+        return any(sign in data for sign in OF_JSON) and self._take(data)
 
     def _pass_over(self, cause: str) -> bool:
         """Skip an unreadable event; a second one in a row ends the answer.
@@ -273,7 +279,10 @@ def _is_error(event: Mapping[str, Any]) -> bool:
     """Return whether an event without an answer is an error by its name, its code or its fields."""
     if "error" in (event.get("object"), event.get("type")) or event.get("success") is False:
         return True
-    code, words = event.get("code", 0), event.get("message") or event.get("msg")
+    told = event.get("base_resp")  # MiniMax
+    told = told if isinstance(told, Mapping) else event
+    code = next((told[name] for name in _CODES if told.get(name)), 0)
+    words = next((told[name] for name in _WORDS if told.get(name)), None)
     failed = isinstance(code, int | str) and code not in WELL and isinstance(words, str)
     return failed or isinstance(event.get("detail"), str)
 
