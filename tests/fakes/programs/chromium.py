@@ -74,6 +74,9 @@ AIM = """(() => {
 })()"""
 HIT = "window.clicked !== false"  # a page that was left knows nothing of a click
 CLICKS = 5
+# A page is loaded before a script has read its texts and listens to anybody.
+LISTENS = """document.documentElement.dataset.connection !== undefined
+  || document.querySelector("script[type=module]") === null"""
 
 
 def find_chromium() -> str:
@@ -150,26 +153,23 @@ class Page:
         raise AssertionError(f"Chromium went away during {method}")
 
     async def goto(self, url: str) -> None:
-        """Open an address and wait until it is loaded."""
-        self._loaded.clear()
-        await self.call("Page.navigate", url=url)
-        async with asyncio.timeout(WAIT_S):
-            await self._loaded.wait()
+        """Open an address and wait until it is loaded and listens."""
+        async with self.reloads():
+            await self.call("Page.navigate", url=url)
 
     @asynccontextmanager
     async def reloads(self) -> AsyncIterator[None]:
-        """Wait at the end of the block until the page has loaded itself again."""
+        """Wait at the end of the block until a page was loaded in it and listens."""
         self._loaded.clear()
         yield
         async with asyncio.timeout(WAIT_S):
             await self._loaded.wait()
+        await self.wait(LISTENS)
 
     async def reload(self) -> None:
-        """Reload the page and wait until it is loaded."""
-        self._loaded.clear()
-        await self.call("Page.reload")
-        async with asyncio.timeout(WAIT_S):
-            await self._loaded.wait()
+        """Reload the page and wait until it is loaded and listens."""
+        async with self.reloads():
+            await self.call("Page.reload")
 
     async def evaluate(self, expression: str) -> Any:
         """Return the value of a JavaScript expression; a promise is awaited."""

@@ -86,7 +86,9 @@ async def test_results_are_found_marked_continued_and_deleted(
         await page.click("#gallery-text")
         await page.evaluate("document.querySelector('#gallery-text').select()")
         await page.type("fox")
-        await page.wait(f"{TILES} === 1")
+        await page.wait(
+            f"{TILES} === 1 && document.querySelector('.tile').ariaLabel.includes('fox')"
+        )
         await page.click(".tile")
         await page.press("Delete")
         await page.click(".ask .danger")

@@ -140,6 +140,6 @@ async def test_a_person_sets_uses_watches_and_finds(
         await page.wait_text("a paper boat", "#history")
         await page.click("#history input")
         await page.type("submarine")
-        await page.wait_text("No job among", "#history")
+        await page.wait_text("None of the jobs", "#history")
         await page.wait(f"document.documentElement.scrollWidth <= {width}")
         assert page.errors == []
