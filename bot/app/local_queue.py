@@ -162,6 +162,7 @@ async def open_queue(
         runner=uuid4().hex,
         grace_s=setup.grace_s,
         long_queue=lambda: setup.in_force.config.logging.long_queue,
+        offers=setup.in_force.rules.offer,
         held=held,
     )
     return LocalQueue(

@@ -92,6 +92,14 @@ class RuleTable:
             return EVERYTHING
         return next((rule for rule in self.rules if rule.fits(asker)), NOTHING)
 
+    def offer(self, catalog: Catalog, model: str) -> bool:
+        """Return whether anybody may use a model, or one whose prompts it improves."""
+        usable = [offered(catalog, rule).models for rule in self.rules or (EVERYTHING,)]
+        if any(model in models for models in usable):
+            return True
+        helpers = (spec.enhance for models in usable for spec in models.values() if spec.enhance)
+        return any(_name(catalog, helper) == model for helper in helpers)
+
 
 # ---------------------------------------------------------------- what a rule offers
 

@@ -10,7 +10,7 @@ its name combined with its server's name.
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
@@ -259,6 +259,10 @@ class Catalog:
         able = [name for name in fits if capability in self.models[name].capabilities]
         close = [] if able else near(word, words, alike=0.75)
         return able[0] if able else self._by_word[close[0]].name if close else None
+
+
+Offers = Callable[[Catalog, str], bool]
+"""Returns whether anybody may request a model of a catalog."""
 
 
 def _hosts_of(hosts: Iterable[HostSpec]) -> Mapping[str, tuple[str, ...]]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
+from queueing.core.catalog import Offers
 from queueing.core.constructors import quick
 from queueing.core.jobs import LATER, Job
 from queueing.core.ports import Backend, Clock
@@ -47,6 +48,7 @@ class SnapshotBuilder:
     rules: Rules
     later: DeferredJobs
     fair: FairQueues
+    offers: Offers
     _shown: dict[tuple[str, str], tuple[QueueHead, list[int], Waiting]] = field(
         default_factory=dict, init=False
     )
@@ -170,8 +172,10 @@ class SnapshotBuilder:
         """Return until when a model may be loaded ahead: as long as an idle copy would have stayed.
 
         One that has left for another reason than room, such as by an admin, first waits for a
-        request.
+        request. One that nobody may use any more is not loaded ahead.
         """
+        if not self.offers(self.fleet.catalog, spec.name):
+            return 0.0
         asked_at = self.times.rates.last_at(spec.name)
         if asked_at <= self.fleet.copies.set_aside_at(spec.name):
             return 0.0

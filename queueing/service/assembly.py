@@ -7,7 +7,7 @@ through the event bus.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from queueing.core.catalog import Catalog
+from queueing.core.catalog import Catalog, Offers
 from queueing.core.ports import Backend, Clock, GpuWatch, HostControl, MemoryProbe
 from queueing.core.snapshot import Rules
 from queueing.engine.attempt_sender import AttemptSender
@@ -52,6 +52,7 @@ class Given:
     runner: str
     bus: EventBus
     long_queue: Callable[[], int]
+    offers: Offers
     held: Callable[[], bool]
 
 
@@ -147,6 +148,7 @@ def _engine(given: Given) -> Engine:
         rules=given.rules,
         later=later,
         fair=fair,
+        offers=given.offers,
     )
     sleepers = HostPower(fleet=fleet, health=health, machines=given.machines, clock=clock)
     router = Scheduler(

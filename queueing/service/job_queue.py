@@ -8,7 +8,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 
-from queueing.core.catalog import Catalog
+from queueing.core.catalog import Catalog, Offers
 from queueing.core.concurrency import TaskGroup
 from queueing.core.events import Stopping
 from queueing.core.ports import Backend, Clock, GpuWatch, HostControl, MemoryProbe
@@ -42,10 +42,12 @@ class JobQueue:
         runner: str,
         grace_s: float = 8.0,
         long_queue: Callable[[], int] = lambda: LONG_QUEUE,
+        offers: Offers = lambda _catalog, _model: True,
         held: Callable[[], bool] = lambda: True,
     ) -> None:
         """Assemble the queue. The log warns of queues that reach `long_queue()` jobs.
 
+        Only a model for which `offers` returns True is loaded ahead.
         Nothing is sent to a server while `held()` is false, that is, while another process has the
         queue.
         """
@@ -62,6 +64,7 @@ class JobQueue:
             runner=runner,
             bus=EventBus(),
             long_queue=long_queue,
+            offers=offers,
             held=held,
         )
         self._engine, parts = assemble(self._given)

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from queueing.core.catalog import Catalog
+from queueing.core.catalog import Catalog, Offers
 from queueing.core.errors import StoreError
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Job, JobEvent, NewJob, SubmitLimits
@@ -58,6 +58,7 @@ class Installation:
     clock: Clock = field(default_factory=VirtualClock)
     grace_s: float = 8.0
     long_queue: int = 50
+    offers: Offers = lambda _catalog, _model: True
     held: bool = True
     events: list[Event] = field(default_factory=list)
     keys: int = 0
@@ -132,6 +133,7 @@ class Installation:
             runner="test",
             grace_s=self.grace_s,
             long_queue=lambda: self.long_queue,
+            offers=self.offers,
             held=lambda: self.held,
         )
         queue.events.subscribe(self.events.append)

@@ -47,6 +47,18 @@ def rule(*who: str, where: tuple[str, ...] = (), **fields: Any) -> Rule:
     return Rule(who=frozenset(who), where=frozenset(where), **fields)
 
 
+def test_a_model_is_offered_if_any_rule_offers_it_or_a_model_that_it_helps() -> None:
+    """A GPU would load ahead for nobody, or no longer for those who may."""
+    drawer = replace(FLUX, enhance="qwen")
+    catalog = Catalog([drawer, LENS, QWEN], CATALOG.hosts.values())
+    table = RuleTable([rule("fake:1", models=frozenset({"flux"}), kinds=frozenset({"image"}))])
+    assert [name for name in catalog.models if table.offer(catalog, name)] == ["flux", "qwen"]
+    table.take([*table.rules, rule(models=frozenset({"lens"}))])
+    assert table.offer(catalog, "lens")
+    table.take([])
+    assert table.offer(catalog, "lens")
+
+
 def test_default_models_may_be_named_by_an_alias() -> None:
     """The operator's default would be passed over without a word."""
     fast = replace(FLUX, name="schnell", aliases=("Fast",))

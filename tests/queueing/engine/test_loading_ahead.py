@@ -1,8 +1,10 @@
 """What a host that loads ahead does to people who ask for something else."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
 from queueing.core.errors import Unavailable
 from queueing.core.events import LoadCause, LoadEnded
@@ -16,10 +18,11 @@ LOAD_S = 10.0  # of a fake server
 
 
 @asynccontextmanager
-async def settled() -> AsyncIterator[tuple[Installation, JobQueue]]:
+async def settled(**given: Any) -> AsyncIterator[tuple[Installation, JobQueue]]:
     """Run a GPU that holds flux or sdxl and loads ahead: flux is likelier, and sdxl there."""
     models = [image_model(name, vram_mb=16000, idle_unload_s=3600.0) for name in ("flux", "sdxl")]
     installation = Installation.of(models, [replace(host("gpu", "comfy"), loads_ahead=True)])
+    installation = replace(installation, **given)
     async with installation.queue() as queue:
         for model in ("flux",) * 6 + ("sdxl",):
             await ended(queue, await installation.ask(queue, model, model))
@@ -114,3 +117,12 @@ async def test_a_load_ahead_that_fails_is_not_tried_again_by_itself() -> None:
         assert state(queue, "flux") is None
         await ended(queue, await installation.ask(queue, "flux", "now"))
         assert LoadCause.REQUEST in causes(installation)[failed:]
+
+
+@in_virtual_time
+async def test_what_nobody_may_use_any_more_is_not_loaded_ahead() -> None:
+    """A GPU would prepare for requests that are refused."""
+    async with settled(offers=lambda _, model: model != "flux") as (installation, queue):
+        await asyncio.sleep(10 * IDLE_S)
+        assert LoadCause.AHEAD not in causes(installation)
+        assert state(queue, "sdxl") == READY
