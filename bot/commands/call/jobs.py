@@ -15,18 +15,18 @@ from queueing.core.requests import Chat, Embed, File, SpeechToText, TextToImage,
 _NAMED = 8
 
 
-async def own_job(context: Context, call: Call, job_id: int) -> Job:
+async def own_job(context: Context, call: Call, job_id: int, *, seen: bool = False) -> Job:
     """Return a job the caller may access. Raises `Declined`.
 
     A caller who types another person's job number learns nothing about the job. A caller who
-    presses the button under it already sees it, and learns that only its owner may do this.
+    presses the button under it, or has `seen` it otherwise, learns that only its owner may do this.
     """
     job = await context.queue.jobs.get(job_id)
     if job is None:
         kind = RefusalKind.NO_JOB if is_admin(context, call) else RefusalKind.NO_SUCH_JOB
         raise Declined(Refusal(kind, job=job_id))
     if not context.access.may_touch(call.invocation.user, job, call.invocation.rights):
-        if call.invocation.button:
+        if seen or call.invocation.button:
             raise Declined(Refusal(RefusalKind.NOT_YOURS))
         raise Declined(Refusal(RefusalKind.NO_SUCH_JOB, job=job_id))
     return job
@@ -159,10 +159,11 @@ async def without_images(context: Context, job: Job) -> Declined:
 
 
 async def _pointed_at(context: Context, call: Call) -> Job | None:
-    job_id = call.whole("id")
-    if job_id is None and call.invocation.replied_to is not None:
-        job_id = await context.records.job_of(call.invocation.replied_to)
-    return None if job_id is None else await own_job(context, call, job_id)
+    job_id, seen = call.whole("id"), call.invocation.replied_to
+    if job_id is not None:
+        return await own_job(context, call, job_id)
+    job_id = await context.records.job_of(seen) if seen is not None else None
+    return None if job_id is None else await own_job(context, call, job_id, seen=True)
 
 
 async def meant_job(context: Context, call: Call) -> Job:

@@ -129,6 +129,17 @@ async def test_a_reply_to_a_job_brought_back_is_understood(running: Bot) -> None
 
 
 @in_bot()
+async def test_who_replies_to_another_persons_result_learns_whose_it_is(running: Bot) -> None:
+    """They would read that there is no such job, of the message that they see."""
+    await draw(running, "cat")
+    ref = MessageRef(platform="fake", chat="1", message=next(iter(running.chat.messages)))
+    for command in ("/again", "/show", "/cancel", "/edit", "/delete"):
+        await say(running, command, "fake:2", replied_to=ref)
+    told = {answer.partition(" Usage")[0] for answer in (await settled(running)).answers}
+    assert told == {"Only the person who asked, or an admin, can do that."}
+
+
+@in_bot()
 async def test_an_open_job_is_shown_as_it_stands(running: Bot) -> None:
     """A person would be told that their job does not exist while it waits."""
     await say(running, "/pause flux")
