@@ -136,7 +136,7 @@ def test_the_page_lists_every_metric_with_its_labels() -> None:
 
 
 def test_panels_and_rules_name_what_exists() -> None:
-    """A panel would stay empty forever, and a rule would never warn."""
+    """A panel would always be empty, and a rule would never warn."""
     known = shown()
     for expression, legend in expressions():
         names = names_in(expression)
@@ -147,7 +147,7 @@ def test_panels_and_rules_name_what_exists() -> None:
 
 
 def test_every_metric_is_drawn() -> None:
-    """After an alert, nobody could see how it came to it."""
+    """After an alert, nobody could see how it came about."""
     used = set[str]().union(*(names_in(expression) for expression, _ in drawn()))
     assert shown().keys() == used
 
@@ -179,7 +179,7 @@ def promtool(*arguments: str, given: bytes = b"") -> subprocess.CompletedProcess
 
 
 def test_promtool_finds_nothing_in_the_metrics() -> None:
-    """Names, units and types would be against the habits of the field."""
+    """Names, units and types would break the conventions of Prometheus."""
     done = promtool("check", "metrics", given=generate_latest(cast("CollectorRegistry", filled())))
     assert (done.returncode, done.stdout + done.stderr) == (0, b"")
 

@@ -52,7 +52,7 @@ def hosts(hours: HoursRecord) -> Mapping[str, HostHours]:
 @pytest.mark.parametrize("there", BOTH, indirect=True)
 @in_virtual_time
 async def test_an_hour_shows_what_happened(there: Recording) -> None:
-    """An operator would look at an image of another bot."""
+    """An operator would look at figures that do not match what the bot did."""
     async with there.opened() as bot:
         await there.draw(bot, "flux", 3)
         await there.draw(bot, "sdxl", 1)
@@ -81,7 +81,7 @@ async def test_an_hour_shows_what_happened(there: Recording) -> None:
 
 @in_virtual_time
 async def test_the_steps_of_every_span_add_up(there: Recording, subtests: pytest.Subtests) -> None:
-    """The curve would tell of other jobs than the figures beside it."""
+    """The curve would show other jobs than the figures beside it."""
 
     def add_up(hours: HoursRecord) -> None:
         flux, gpu = models(hours)["flux"], hosts(hours)["gpu-1"]
@@ -109,7 +109,7 @@ async def test_the_steps_of_every_span_add_up(there: Recording, subtests: pytest
 @pytest.mark.parametrize("kill", [False, True])
 @in_virtual_time
 async def test_it_survives_a_restart_and_a_kill(there: Recording, *, kill: bool) -> None:
-    """Every update of the bot would begin an empty image."""
+    """Every update of the bot would start with an empty history."""
     async with there.opened(kill=kill) as bot:
         await there.draw(bot, "flux", 5)
     await asyncio.sleep(120.0)
@@ -144,7 +144,7 @@ async def test_jobs_that_ended_uncounted_are_in_it(there: Recording) -> None:
 
 @in_virtual_time
 async def test_failures_are_told_by_their_cause(there: Recording) -> None:
-    """An operator would see that jobs fail, and not why."""
+    """An operator would see that jobs fail, but not why."""
     server = there.installation.servers["other"]
     server.fates = lambda _: Fate(error=Rejected("it cannot"))
     async with there.opened() as bot:
@@ -160,7 +160,7 @@ async def test_failures_are_told_by_their_cause(there: Recording) -> None:
 
 @in_virtual_time
 async def test_a_server_that_goes_is_down_in_the_timeline(there: Recording) -> None:
-    """A night without a machine would look like a quiet one."""
+    """A night without a machine would look like a quiet night."""
     async with there.opened() as bot:
         await asyncio.sleep(60.0)
         there.installation.servers["other"].up = False
@@ -172,7 +172,7 @@ async def test_a_server_that_goes_is_down_in_the_timeline(there: Recording) -> N
 
 @in_virtual_time
 async def test_a_host_that_rests_is_neither_idle_nor_down(there: Recording) -> None:
-    """An operator would look for a fault in the night in which a machine slept."""
+    """An operator would look for a fault in a night in which a machine slept."""
     nap = QuietHours((WeeklyWindow(frozenset(range(7)), 10, 20),), "UTC")
     there.installation = Installation.of(
         [image_model(f"of-{name}", name) for name in ("comfy", "other", "far")],
@@ -265,7 +265,7 @@ async def test_people_are_shown_with_what_they_used(there: Recording) -> None:
 
 @in_virtual_time
 async def test_now_shows_a_running_job_with_its_progress(there: Recording) -> None:
-    """A job that is almost done would look like one that hangs."""
+    """A job that is almost done would look like a job that hangs."""
     server = there.installation.servers["other"]
     server.progress_every_s = 1.0
     async with there.opened() as bot:

@@ -1,4 +1,4 @@
-"""The history at the end of an event loop that cancels all its tasks at once."""
+"""The history when an event loop ends that cancels all its tasks at once."""
 
 import asyncio
 from pathlib import Path

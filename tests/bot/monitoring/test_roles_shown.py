@@ -40,7 +40,7 @@ class Process:
 
 @in_virtual_time
 async def test_a_post_that_moves_is_shown_where_it_is() -> None:
-    """A failover would happen unseen, and a role that nobody holds would be noticed by people."""
+    """A failover would go unnoticed, and people would be the first to notice a missing role."""
     table = PostTable(LEASE_S)
     one = Process(table, "a")
     await asyncio.sleep(1)
@@ -61,7 +61,7 @@ async def test_a_post_that_moves_is_shown_where_it_is() -> None:
 @pytest.mark.parametrize("holds", [True, False])
 @in_virtual_time
 async def test_a_database_that_is_away_is_counted(holds: bool) -> None:
-    """Nobody would be told before people ask why nothing goes on."""
+    """Nobody would be told until people ask why nothing happens."""
     table, away_s = PostTable(LEASE_S), 60.0
     first = Process(table, "a")
     await asyncio.sleep(1)
@@ -84,7 +84,7 @@ async def test_a_database_that_is_away_is_counted(holds: bool) -> None:
 
 @in_virtual_time
 async def test_a_clock_that_is_off_is_shown() -> None:
-    """A process that takes no role for it would be found at the next failover."""
+    """A process that takes no role because of its clock would be found at the next failover."""
     process = Process(PostTable(LEASE_S), "a")
     process.clock.compare(-90.5)
     assert process.shown("usher_clock_off_seconds") == {"usher_clock_off_seconds": -90.5}

@@ -1,4 +1,4 @@
-"""What programs ask, what chats are told and how the process fares are in the metrics."""
+"""What programs ask, what chats are sent and how the process performs are in the metrics."""
 
 import asyncio
 import time
@@ -30,7 +30,7 @@ TELEGRAM = "chats:\n  telegram: {token: '${TELEGRAM_TOKEN}', api_url: '${TELEGRA
 
 
 async def test_requests_are_counted_by_route_and_never_by_address(tmp_path: Path) -> None:
-    """Addresses are what callers make of them: names of models, numbers of jobs, anything."""
+    """Callers choose the addresses: they contain names of models, numbers of jobs, anything."""
     async with whole_api.running(tmp_path, CONFIG) as api:
         await api.get("/models/llama")
         await api.get("/models/s3cr3t", status=404)
@@ -52,7 +52,7 @@ async def test_requests_are_counted_by_route_and_never_by_address(tmp_path: Path
 
 
 async def test_a_caller_who_hangs_up_is_counted(tmp_path: Path) -> None:
-    """Clients that give up too early would be seen nowhere."""
+    """Clients that give up too early would not be seen anywhere."""
     config = CONFIG.replace("service_s: 0.1", "service_s: 60")
     async with whole_api.running(tmp_path, config) as api, aiohttp.ClientSession() as session:
         body = {"model": "flux", "prompt": "a cat"}
@@ -66,7 +66,7 @@ async def test_a_caller_who_hangs_up_is_counted(tmp_path: Path) -> None:
 
 
 async def test_edits_deliveries_and_commits_of_a_chat_are_measured(tmp_path: Path) -> None:
-    """An operator would not see that a chat slows the bot down, or that the disk does."""
+    """An operator would not see that a chat, or the disk, slows the bot down."""
     config = f"{DRAWS_AND_WRITES.replace('IMAGE_S', '2')}{TELEGRAM}metrics: {{port: 0}}\n"
     async with FakeTelegram() as fake, on_telegram(fake, tmp_path, config) as parts:
         person = fake.person(7, "Ada")
@@ -114,7 +114,7 @@ async def test_an_edit_that_fails_is_counted_by_its_failure(error: ChatError, ou
 
 
 def test_a_loop_that_is_kept_busy_is_late() -> None:
-    """Everything would be slow, and no figure would say so."""
+    """Everything would be slow, and no figure would show it."""
     late: list[float] = []
 
     async def scenario() -> None:

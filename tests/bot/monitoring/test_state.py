@@ -61,7 +61,7 @@ async def asked(queue: JobQueue, installation: Installation, model: str, **field
 
 @in_virtual_time
 async def test_a_server_that_goes_away_is_shown() -> None:
-    """No alarm would go off."""
+    """No alert would be raised."""
     installation = one_gpu()
     async with metered(installation) as (_, read):
         await until(lambda: read().of("usher_backend_up", backend="comfy") == 1)
@@ -71,7 +71,7 @@ async def test_a_server_that_goes_away_is_shown() -> None:
 
 @in_virtual_time
 async def test_a_machine_that_sleeps_is_told_from_one_that_is_away() -> None:
-    """An alarm would go off each night."""
+    """An alert would be raised each night."""
     wake = WakeSpec(mac="001a2b3c4d5e", takes_s=60.0)
     installation = Installation.of(
         [image_model("flux", "comfy"), image_model("sdxl", "far")],
@@ -93,7 +93,7 @@ async def test_a_machine_that_sleeps_is_told_from_one_that_is_away() -> None:
 
 @in_virtual_time
 async def test_memory_taken_by_others_is_shown() -> None:
-    """An operator would not see why nothing fits any more."""
+    """An operator would not see why no model fits any more."""
     installation = one_gpu()
     installation.memory = FakeProbe(installation.gpus)
     async with metered(installation) as (_, read):
@@ -107,7 +107,7 @@ async def test_memory_taken_by_others_is_shown() -> None:
 
 @in_virtual_time
 async def test_lanes_are_told_apart() -> None:
-    """The line of those who wait longest would hide in the sum."""
+    """The queue of those who wait longest would be hidden in the sum."""
     installation = one_gpu()
     async with metered(installation) as (queue, read):
         await queue.admin.pause()
@@ -134,7 +134,7 @@ async def test_loads_that_fail_are_counted_and_their_jobs_as_failed() -> None:
 
 @in_virtual_time
 async def test_attempts_are_counted_by_their_end() -> None:
-    """Retries would be seen nowhere, and a job that needed three would look like one."""
+    """Retries would be seen nowhere, and a job that needed three would look like any other."""
     installation = one_gpu()
     fates = [Fate(error=OutOfMemory("full"))]
     installation.servers["comfy"].fates = lambda _work: fates.pop() if fates else Fate()
@@ -154,7 +154,7 @@ async def test_attempts_are_counted_by_their_end() -> None:
 
 @in_virtual_time
 async def test_promises_are_compared_with_what_happened() -> None:
-    """No one would notice that the moments told are wrong."""
+    """No one would notice that the promised times are wrong."""
     installation = one_gpu()
     async with metered(installation) as (queue, read):
         queue.promises.follow()
@@ -174,7 +174,7 @@ async def test_promises_are_compared_with_what_happened() -> None:
 
 @in_virtual_time
 async def test_a_queue_that_moves_away_takes_its_lines_along() -> None:
-    """Each process that ever held the queue would show the lines, and all would be added up."""
+    """Each process that ever held the queue would report its length, and all would be added up."""
     installation = one_gpu()
     meters, read = new_meters()
     for held in (1, 2):

@@ -1,4 +1,4 @@
-"""A host's timeline covers what was seen, without holes and overlaps, over random histories."""
+"""A host's timeline covers the whole time, without gaps or overlaps, over random histories."""
 
 from itertools import pairwise
 
@@ -63,7 +63,7 @@ def test_a_host_does_one_thing_at_a_time(subtests: pytest.Subtests) -> None:
 
 @given(steps=STEPS)
 def test_segments_and_seconds_cover_what_was_seen(steps: list[tuple[Doing, float, bool]]) -> None:
-    """The image would have holes, or a GPU would be busy for more seconds than there are."""
+    """The timeline would have gaps, or a GPU would be busy for more seconds than there are."""
     timeline, now = HostTimeline(), 1000.0
     written: dict[float, Segment] = {}
     spent: dict[str, float] = {}
@@ -89,7 +89,7 @@ def test_segments_and_seconds_cover_what_was_seen(steps: list[tuple[Doing, float
 def take(
     timeline: HostTimeline, now: float, written: dict[float, Segment], spent: dict[str, float]
 ) -> None:
-    """Write as the database does: a segment replaces the one that began at the same moment."""
+    """Write as the database does: a segment replaces the segment that began at the same moment."""
     segments, minutes = timeline.take(now)
     for segment in segments:
         written[segment.begins] = segment
@@ -101,7 +101,7 @@ def take(
 
 
 def test_the_pauses_between_jobs_are_not_drawn() -> None:
-    """A busy day would be drawn with ten thousand lines, each thinner than a point."""
+    """A busy day would be drawn with ten thousand lines, each thinner than a pixel."""
     timeline, now = HostTimeline(), 0.0
     for _ in range(100):
         timeline.see(RUN, now)
@@ -112,7 +112,7 @@ def test_the_pauses_between_jobs_are_not_drawn() -> None:
 
 
 def test_a_day_is_merged_to_minutes() -> None:
-    """A page would be sent more segments than it has points."""
+    """A page would be sent more segments than it has pixels."""
     seconds = [
         Segment(begins=float(at), ends=at + 0.5, kind="run", models=("flux",)) for at in range(600)
     ]
@@ -121,7 +121,7 @@ def test_a_day_is_merged_to_minutes() -> None:
 
 
 def test_a_day_of_short_jobs_shows_loads_and_jobs_in_their_shares() -> None:
-    """A host that loads longer than each of its jobs takes would seem to do nothing but load."""
+    """A host whose loads take longer than its jobs would seem to do nothing but load."""
     day = []
     for minute in range(1440):
         at = 60.0 * minute
@@ -138,7 +138,7 @@ def test_a_day_of_short_jobs_shows_loads_and_jobs_in_their_shares() -> None:
 
 
 def test_a_day_shows_in_a_minute_only_what_happened_in_it() -> None:
-    """Its table would say that a model ran at a time at which the server was down."""
+    """Its table would show a model running while the server was down."""
     jobs = [
         Segment(begins=60.0 * at, ends=60.0 * at + 25, kind="run", models=("flux",))
         for at in range(9)

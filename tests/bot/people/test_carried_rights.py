@@ -20,7 +20,7 @@ ADA = "fake:1"
 
 @in_bot(rules=RULES)
 async def test_keys_carry_what_each_group_reported_last(running: Bot) -> None:
-    """A person would keep a role in their programs, or lose one because another group has none."""
+    """A person would keep a role in their programs, or lose it because another group lacks it."""
 
     async def carried(later_s: float = 0.0) -> frozenset[str]:
         return await running.carried.of(ADA, running.clock.now() + later_s)

@@ -1,4 +1,4 @@
-"""When today began and ends, in the configured time zone or that of this machine."""
+"""When today began and ends, in the configured time zone or that of the machine."""
 
 import time
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
 def test_a_day_goes_from_midnight_to_midnight(
     zone: str, moment: str, began: str, ends: str
 ) -> None:
-    """People would be told a wrong moment, or a day would lack an hour where clocks change."""
+    """People would be told a wrong time, or a day would lack an hour where clocks change."""
     for configured in (None, ZoneInfo(zone)):
         day = day_of(_at(moment), configured)
         assert day == (_at(began), _at(ends))
@@ -65,7 +65,7 @@ def test_the_configured_zone_counts_wherever_the_process_runs(zone: str) -> None
 
 
 def adopted(access: Access) -> Access:
-    """Return what a reload makes of an access without a zone."""
+    """Return the zone that a reload gives to rules without one."""
     before = Access([], PersonLimits())
     before.adopt(access)
     return before

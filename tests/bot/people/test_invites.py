@@ -1,4 +1,4 @@
-"""Invited people of the web chat: a link each, kept as a digest, ended at once."""
+"""Invited people of the web chat: a link each, stored as a digest, revocable at once."""
 
 import sqlite3
 from collections.abc import AsyncIterator
@@ -60,7 +60,7 @@ async def test_the_token_is_stored_nowhere(database: Database, tmp_path: Path) -
 
 
 async def test_a_new_link_ends_the_earlier_one(database: Database) -> None:
-    """A link that was lost or passed on could never be taken back without losing the chat."""
+    """A link that was lost or passed on could only be withdrawn by deleting the chat."""
     invites = await Invites.read(database, PAGE)
     first = await invites.invite("Ada", 1.0)
     second = await invites.invite("ada", 2.0)
@@ -100,13 +100,13 @@ async def test_nobody_gets_the_chat_of_somebody_who_left(database: Database) -> 
 async def test_an_id_is_plain_and_never_the_owners(
     name: str, expected: str, database: Database
 ) -> None:
-    """A name could make its bearer the owner of the page, or break what ids are put into."""
+    """A name could make its bearer the owner of the page, or break where its id is used."""
     invites = await Invites.read(database, PAGE)
     assert (await invites.invite(name, 1.0)).person.id == expected
 
 
 async def test_two_of_one_spelling_are_two_people(database: Database) -> None:
-    """Names that only look alike after simplifying would share a chat."""
+    """Two people whose names differ only in case or accents would share a chat."""
     invites = await Invites.read(database, PAGE)
     ids = [(await invites.invite(name, 1.0)).person.id for name in ("Zoë", "Zoe", "李雷", "韩梅")]
     assert len(set(ids)) == 4

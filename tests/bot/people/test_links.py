@@ -1,4 +1,4 @@
-"""Originals that are too large for a chat are had by a signed link, and by no one without one."""
+"""Originals that are too large for a chat can be fetched with a signed link, and not without."""
 
 import asyncio
 import re
@@ -47,7 +47,7 @@ class Later:
 
 
 class WatchedChat(FakeChat):
-    """A chat that says when something new is to be seen in it."""
+    """A chat that signals when it shows something new."""
 
     def __init__(self) -> None:
         super().__init__(limits=SMALL)
@@ -69,7 +69,7 @@ class Installation:
         await self.parts.dispatcher.call(self.chat.call(text, user=user, **fields))
 
     async def drawn(self) -> tuple[Job, str]:
-        """Draw an image the chat is too small for; return its job and what the chat shows."""
+        """Draw an image that is too large for the chat; return its job and what the chat shows."""
         await self.says("/image flux a cat --size 512x512")
         await self.until(lambda: "Original: " in self.last())
         told = self.last()
@@ -78,7 +78,7 @@ class Installation:
         return job, told
 
     async def until(self, there: Callable[[], bool]) -> None:
-        """Wait for what the chat shows."""
+        """Wait until the chat shows something new that fulfils a condition."""
         async with asyncio.timeout(WAIT_S):
             while not there():
                 self.chat.changed.clear()
@@ -131,7 +131,7 @@ def path_in(told: str) -> str:
 
 
 async def test_a_link_brings_the_original_as_it_was_made(tmp_path: Path) -> None:
-    """A chat's smaller form would be all anyone ever gets."""
+    """People could only ever get a chat's smaller form."""
     async with installation(tmp_path) as usher:
         job, told = await usher.drawn()
         output = await usher.parts.queue.jobs.output(job)
@@ -176,7 +176,7 @@ async def test_a_link_that_was_changed_brings_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["delete", "forget", "ban", "time"])
 async def test_a_link_ends_with_what_it_is_for(tmp_path: Path, how: str) -> None:
-    """What was deleted, or is of a person shut out, would still be had by its link."""
+    """A file that was deleted, or whose person is banned, could still be fetched."""
     async with installation(tmp_path) as usher:
         job, told = await usher.drawn()
         path = path_in(told)
@@ -212,7 +212,7 @@ async def test_links_stay_good_over_a_restart(tmp_path: Path) -> None:
 
 
 async def test_without_an_address_the_page_is_named(tmp_path: Path) -> None:
-    """A link to localhost would be told to people elsewhere."""
+    """People elsewhere would be sent a link to localhost."""
     async with installation(
         tmp_path, CONFIG.replace('url: "https://usher.example", ', "")
     ) as usher:
@@ -223,7 +223,7 @@ async def test_without_an_address_the_page_is_named(tmp_path: Path) -> None:
 
 
 async def test_a_chat_that_takes_no_files_gets_the_link(tmp_path: Path) -> None:
-    """Where the bot may not attach anything the result would stay out of reach."""
+    """Where the bot may not attach anything, the result could not be fetched."""
     async with installation(tmp_path) as usher:
         usher.chat.refuse = lambda content: ContentRefused("no files") if content.files else None
         _, told = await usher.drawn()
@@ -232,7 +232,7 @@ async def test_a_chat_that_takes_no_files_gets_the_link(tmp_path: Path) -> None:
 
 
 async def test_a_file_that_is_no_image_is_only_offered_as_a_download(tmp_path: Path) -> None:
-    """A page a model wrote would be opened in our name."""
+    """A page that a model wrote would be opened under Usher's address."""
     async with installation(tmp_path) as usher:
         job, told = await usher.drawn()
 
@@ -251,7 +251,7 @@ async def test_a_file_that_is_no_image_is_only_offered_as_a_download(tmp_path: P
 
 @given(st.binary(min_size=1, max_size=64), st.integers(0, 2**40), st.integers(0, 9))
 def test_no_two_links_have_one_seal(key: bytes, number: int, more: int) -> None:
-    """A seal of one file would open another."""
+    """The signature of one file would open another."""
     links = Links.__new__(Links)
     links.key = key
     seals = {

@@ -1,4 +1,4 @@
-"""What one person may send, and how large everything together may become."""
+"""What one person may send, and how large the database may become."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -33,7 +33,7 @@ KEPT = RetentionConfig.model_validate({"days": 7, "size": "4MB"})
 
 
 class SetClock:
-    """A clock that goes when it is set."""
+    """A clock that advances only when it is set."""
 
     def __init__(self) -> None:
         self.at = 1000.0
@@ -60,7 +60,7 @@ def test_a_person_sends_so_many_bytes_an_hour() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 4000), st.integers(0, 12)), max_size=40))
 def test_no_hour_holds_more(sent: list[tuple[int, int]]) -> None:
-    """The hour's bound would depend on when it is looked at."""
+    """The limit for an hour would depend on when it is checked."""
     clock = SetClock()
     received, taken = Received(LiveSettings(files_per_hour_mb=10), clock), list[tuple[float, int]]()
     for wait, size in sent:
@@ -75,7 +75,7 @@ def test_no_hour_holds_more(sent: list[tuple[int, int]]) -> None:
 
 
 async def test_the_page_says_that_it_was_too_much() -> None:
-    """The line would be lost, or repeated forever."""
+    """The message would be lost, or repeated forever."""
     async with (
         running(web_chat(port=0, live=LiveSettings(files_per_hour_mb=1)), ScriptedHandler()) as web,
         tab(web) as page,
@@ -110,7 +110,7 @@ async def _put(log: ChatLog, number: int) -> None:
 
 
 async def test_a_database_of_its_largest_size_is_a_full_disk(database: Database) -> None:
-    """Everything would be written until the machine's disk is full."""
+    """Requests would be stored until the machine's disk is full."""
     log, store = ChatLog(database), JobStore(database)
     new = NewJob(
         model="flux",
@@ -130,7 +130,7 @@ async def test_a_database_of_its_largest_size_is_a_full_disk(database: Database)
 async def test_much_that_comes_is_tidied_before_the_hour_is_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Within an hour the database grew by whatever came, whatever the operator allowed."""
+    """Within an hour the database grew by all that came, whatever the operator allowed."""
     monkeypatch.setattr(services, "_MUCH_LEAST_MB", 3)
     database = await open_database("sqlite://", migrations=(MIGRATIONS,), inline=True)
     log, clock = ChatLog(database), SetClock()

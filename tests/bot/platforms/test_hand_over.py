@@ -1,4 +1,4 @@
-"""A stop in order: the next process takes over at once, hears what was not done, and only that."""
+"""An orderly stop: the next process takes over at once and gets only what is unfinished."""
 
 import asyncio
 import time
@@ -27,7 +27,7 @@ SOON_S = 20.0
 
 
 def holding(command: str) -> RecordingHandler:
-    """Return a handler that never ends with calls of a command."""
+    """Return a handler that never finishes calls of a command."""
 
     async def then(call: Invocation) -> None:
         if call.command == command:
@@ -39,7 +39,7 @@ def holding(command: str) -> RecordingHandler:
 async def test_what_telegram_was_not_told_before_a_stop_is_told_at_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The next process would carry out, and answer, once more what was answered already."""
+    """The next process would carry out, and answer, again what was already answered."""
     monkeypatch.setattr(updates_module, "SETTLE_S", 3600.0)  # so that no look comes before the stop
     async with FakeTelegram() as fake:
         for words in ("/queue", "/image cat"):
@@ -75,7 +75,7 @@ async def begun(platform: ChatPlatform) -> AsyncIterator["asyncio.Future[None]"]
 
 
 async def test_a_stop_does_not_wait_for_a_mute_telegram(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next process would wait for the post until the lease is over."""
+    """The next process would wait for the role until the lease is over."""
     monkeypatch.setattr(updates_module, "SETTLE_S", 3600.0)
     async with FakeTelegram() as fake:
         for words in ("/queue", "/image cat"):
@@ -98,20 +98,20 @@ async def stopping_mute_s() -> float:
 
 
 async def test_a_stop_does_not_wait_for_a_mute_discord() -> None:
-    """A session whose network is gone would hold the post for half a minute."""
+    """A session whose network is gone would hold the role for half a minute."""
     assert await stopping_mute_s() < SOON_S
 
 
 async def test_a_stop_does_not_wait_for_a_discord_that_is_mute_from_its_first_moment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """discord.py notices only while it reads, and a session that has just begun is not read yet."""
+    """discord.py only notices while it reads, and nothing has been read from a new session yet."""
     monkeypatch.setattr(discord.shard.Shard, "launch", lambda _shard: None)
     assert await stopping_mute_s() < SOON_S
 
 
 async def test_discord_is_told_that_a_session_ends() -> None:
-    """The next holder's session would stand beside one that Discord still tells of calls."""
+    """The next holder's session would exist beside one that Discord still sends calls to."""
     async with FakeDiscord() as fake:
         platform = Discord(fake.token)
         async with begun(platform) as task:
@@ -122,7 +122,7 @@ async def test_discord_is_told_that_a_session_ends() -> None:
 
 
 async def test_a_stop_does_not_wait_for_a_page_that_answers_nothing() -> None:
-    """One page on a sleeping telephone would keep all others away for seconds."""
+    """One page on a sleeping phone would keep all others waiting for seconds."""
     platform = web_chat(port=0)
     async with begun(platform) as task, opened(platform.url) as page:
         await page.hello()
@@ -130,7 +130,7 @@ async def test_a_stop_does_not_wait_for_a_page_that_answers_nothing() -> None:
 
 
 async def test_a_stop_does_not_wait_for_a_slow_upload() -> None:
-    """One video over a slow connection would keep all others away for seconds."""
+    """One video over a slow connection would keep all others waiting for seconds."""
     platform = web_chat(port=0)
     async with begun(platform) as task:
         url = urlsplit(platform.url)

@@ -1,4 +1,4 @@
-"""Videos and edited images on Discord: its fields are told apart, its buttons reach their job."""
+"""Videos and edited images on Discord: fields are distinguished, buttons reach their job."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -67,7 +67,7 @@ async def test_an_image_is_filmed_by_its_button_on_discord(tmp_path: Path) -> No
 
 
 async def test_the_fields_of_discord_are_told_apart(tmp_path: Path) -> None:
-    """The mask would be combined with the image, or the last image begin the video."""
+    """The mask would be combined with the image, or the last image be used as the first."""
     async with discord(tmp_path) as (fake, parts):
         person = fake.person(7, "Ada")
         mask = person.file("mask.png", png((0, 0, 0, 0)), "image/png")

@@ -1,4 +1,4 @@
-"""Commands are called by each of their names, in every language, wherever they are typed."""
+"""Commands have each of their names, in every language, wherever they are typed."""
 
 import re
 
@@ -19,14 +19,14 @@ MARKED = [name for name in CALLED if re.fullmatch(r"[a-z0-9_]+", name)]  # as Te
 
 
 def test_the_page_and_typed_commands_know_every_name() -> None:
-    """On the page "/lösche" would ask a model."""
+    """On the page "/lösche" would be sent to a model as a question."""
     assert CALLED["bild"] == CALLED["imagine"] == "image"
     for name in CALLED:
         assert split_command(f"/{name} 12") == (name, "12")
 
 
 async def test_after_a_mention_on_discord_every_name_is_a_command() -> None:
-    """A name from the menu of a person's own app would be a question when it is typed."""
+    """A name from the menu in a person's own language would be a question when it is typed."""
     handler = RecordingHandler(commands=COMMANDS)
     async with FakeDiscord() as fake, on_discord(fake, handler):
         for name in CALLED:
@@ -37,7 +37,7 @@ async def test_after_a_mention_on_discord_every_name_is_a_command() -> None:
 
 @pytest.mark.parametrize("suffix", ["", "@usher_test_bot"])
 async def test_in_a_group_on_telegram_every_name_is_a_command(suffix: str) -> None:
-    """Who asks "/bild" in a group would be met with silence, or get no 👀."""
+    """A person who types "/bild" in a group would get no answer, or no 👀."""
     handler = RecordingHandler(commands=COMMANDS)
     async with FakeTelegram() as fake, on_telegram(fake, handler):
         group = fake.group()

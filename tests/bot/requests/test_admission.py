@@ -1,4 +1,4 @@
-"""The one way to a job holds everyone to their limits, anyone who asks and however often at once."""
+"""The one way to a job keeps everyone to their limits, whoever asks and however often at once."""
 
 import ast
 import asyncio
@@ -49,7 +49,7 @@ async def services(
     waiting: int = 1000,
     files_mb: int | None = None,
 ) -> AsyncIterator[list[AdmissionService]]:
-    """Open services that know nothing of each other, each on a queue of its own, on one store."""
+    """Open services that do not know each other, each on its own queue, on one store."""
     draws = frozenset({Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE})
     flux = replace(image_model("flux", max_waiting=waiting), capabilities=draws)
     qwen = replace(image_model("qwen"), capabilities=frozenset({Capability.TEXT_TO_TEXT}))
@@ -96,7 +96,7 @@ async def asked(
     waiting: int = 1000,
     files_mb: int | None = None,
 ) -> Job | Refusal:
-    """Return what comes of asking once, after so many others."""
+    """Return the result of asking once, after so many others."""
     async with services(limits=limits, waiting=waiting, files_mb=files_mb) as (service,):
         for number in range(before):
             await service.draw(SubmissionDetails(person=person, key=f"b{number}"), drawing)
@@ -114,7 +114,7 @@ async def asked(
 def test_calls_at_once_through_two_services_exceed_no_limit(
     quota: int | None, most_open: int, keys: list[int]
 ) -> None:
-    """Each process would let a person have everything once more; a repeated call would cost twice."""
+    """Each process would allow a person everything again, or a repeated call cost twice."""
     limits = PersonLimits(per_hour=quota, open_per_person=most_open)
 
     async def play() -> tuple[list[Job | Refusal], list[Job]]:
@@ -143,7 +143,7 @@ def test_calls_at_once_through_two_services_exceed_no_limit(
 
 @in_virtual_time
 async def test_what_was_accepted_is_never_refused_when_it_is_asked_again() -> None:
-    """A call delivered twice would be refused although its job runs, whatever changed meanwhile."""
+    """A call delivered twice would be refused although its job runs."""
     async with services(limits=PersonLimits(per_hour=1)) as (service,):
         first = await service.draw(SubmissionDetails(person=ADA, key="k"), CAT)
         assert isinstance(first, Job)
@@ -162,7 +162,7 @@ async def test_what_was_accepted_is_never_refused_when_it_is_asked_again() -> No
 
 
 def test_files_at_once_are_counted_before_others_are_looked_at() -> None:
-    """Ten uploads in one moment would each find the hour empty, and fill the disk."""
+    """Ten simultaneous uploads would each find the hour empty, and fill the disk."""
 
     async def play() -> list[Job | Refusal]:
         async with services(2, files_mb=1, limits=PersonLimits(open_per_person=2)) as both:
@@ -211,7 +211,7 @@ def test_a_refusal_says_what_its_sentence_needs(
 
 
 def test_a_model_that_cannot_or_is_not_there_is_a_refusal() -> None:
-    """An exception would reach anyone who only wanted an answer."""
+    """The caller would get an exception instead of an answer."""
 
     async def play() -> list[Job | Refusal]:
         async with services() as (service,):

@@ -1,4 +1,4 @@
-"""What the Discord tests share: a command table, a handler that records calls, a bot brought up."""
+"""Shared by the Discord tests: a command table, a handler that records calls, a running bot."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -95,7 +95,7 @@ class RecordingHandler:
         return [name for name in self.models if name.startswith(typed)]
 
     async def called(self, times: int = 1) -> Invocation:
-        """Wait for so many calls in all and return the newest."""
+        """Wait for this many calls in all and return the newest."""
         async with asyncio.timeout(60):
             while len(self.calls) < times:
                 self._called.clear()

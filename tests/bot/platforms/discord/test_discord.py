@@ -53,7 +53,7 @@ async def test_a_button_without_an_answer_is_confirmed_silently() -> None:
 
 
 async def test_a_button_is_answered_in_private_even_after_it_was_confirmed() -> None:
-    """The refusal "only the owner may press this" would replace the message for everyone, or be lost."""
+    """The words "only the owner may press this" would replace the message for all, or be lost."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler) as chat:
         await chat.send("100", Content(body=("⏳",), buttons=((CANCEL,),)))
@@ -68,7 +68,7 @@ async def test_a_button_is_answered_in_private_even_after_it_was_confirmed() -> 
 
 
 async def test_a_button_of_another_age_is_confirmed_and_forgotten() -> None:
-    """An id this version does not know would crash a handler or reach a command."""
+    """An id that this version does not know would crash a handler or reach a command."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler) as chat:
         await chat.send("100", Content(body=("⏳",), buttons=((CANCEL,),)))
@@ -148,14 +148,14 @@ async def test_a_reply_quotes_without_notifying_and_survives_a_deleted_message()
 
 
 async def test_a_moment_is_a_live_countdown() -> None:
-    """Waiting times would stand still between edits."""
+    """Waiting times would not change between edits."""
     async with FakeDiscord() as fake, running(fake, RecordingHandler()) as chat:
         await chat.send("100", Content(body=("ready ", Moment(1_800_000_000.7))))
         assert fake.channel().messages[0].content == "ready <t:1800000000:R>"
 
 
 async def test_links_are_never_unfolded() -> None:
-    """An address in a prompt or an answer would make Discord fetch and show a page."""
+    """Because of an address in a prompt or an answer, Discord would fetch and show a page."""
     async with FakeDiscord() as fake, running(fake, RecordingHandler()) as chat:
         await chat.send("100", says("see https://example.org/a_b"))
         [message] = fake.channel().messages
@@ -167,7 +167,7 @@ async def test_links_are_never_unfolded() -> None:
 
 
 async def test_check_says_as_whom_without_opening_the_gateway() -> None:
-    """`usher check` could not tell a good token from a bad one."""
+    """`usher check` could not distinguish a good token from a bad one."""
     async with FakeDiscord() as fake:
         said = await Discord(fake.token).check()
         with pytest.raises(ChatRefused):
@@ -188,7 +188,7 @@ async def test_a_wrong_token_ends_the_platform_with_a_clear_error() -> None:
 
 
 async def test_no_privileged_intent_is_asked_for() -> None:
-    """The bot would need a switch in the portal, and read messages it has no need of."""
+    """The bot would need a switch in the portal, and read messages that it does not need."""
     async with FakeDiscord() as fake, running(fake, RecordingHandler()):
         assert [each["intents"] for each in fake.gateway.identified] == [1 | 1 << 9 | 1 << 12]
 
@@ -205,7 +205,7 @@ async def test_a_lost_connection_is_resumed() -> None:
 
 
 async def test_the_token_is_in_no_log_line(caplog: pytest.LogCaptureFixture) -> None:
-    """Any reader of a debug log would own the bot."""
+    """Any reader of a debug log could take over the bot."""
     caplog.set_level("DEBUG")
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler) as chat:

@@ -40,12 +40,12 @@ async def usher(
 
 
 def done(message: FakeMessage | None) -> bool:
-    """Tell whether a message shows its result; a preview is none."""
+    """Return whether a message shows its result and not only a preview."""
     return message is not None and any("preview" not in file.name for file in message.files)
 
 
 async def test_the_real_commands_are_ones_discord_takes() -> None:
-    """A new command or option would break Discord's rules, and none would be registered."""
+    """A new command or option would break Discord's rules, and no command would be registered."""
     async with FakeDiscord() as fake:
         chat = Discord(fake.token, describe=describe)
         async with running(fake, RecordingHandler(commands=COMMANDS), chat):
@@ -70,7 +70,7 @@ async def test_the_real_commands_are_ones_discord_takes() -> None:
 
 
 async def test_an_image_is_asked_for_and_delivered_in_one_message(tmp_path: Path) -> None:
-    """The main job would not work on Discord."""
+    """Drawing an image would not work on Discord."""
     async with FakeDiscord() as fake, usher(fake, tmp_path):
         person = fake.person(7, "Ada")
         call = await person.slash("image", model="flux", prompt="a *cat* @everyone")
@@ -86,7 +86,7 @@ async def test_an_image_is_asked_for_and_delivered_in_one_message(tmp_path: Path
 
 
 async def test_a_command_without_words_opens_a_form_for_them(tmp_path: Path) -> None:
-    """People would have to go through twenty options, or could not reach the rare ones."""
+    """People would have to search twenty options, or could not reach the rare ones."""
     async with FakeDiscord() as fake, usher(fake, tmp_path) as parts:
         person = fake.person(7, "Ada", locale="de")
         opened = await person.slash("image")
@@ -116,7 +116,7 @@ async def test_a_command_without_words_opens_a_form_for_them(tmp_path: Path) -> 
 
 
 async def test_an_image_is_given_in_the_form(tmp_path: Path) -> None:
-    """Who opens the form would have to start again to add a picture."""
+    """A person who opens the form would have to start again to add a picture."""
     go_on = asyncio.Event()
     drawing = CONFIG.replace("IMAGE_S", "0.3").replace(
         "[text-to-image]", "[text-to-image, image-to-image]"
@@ -136,7 +136,7 @@ async def test_an_image_is_given_in_the_form(tmp_path: Path) -> None:
 
 
 async def test_a_result_is_copied_to_the_direct_messages_of_who_asked(tmp_path: Path) -> None:
-    """A picture would be lost in a busy channel, or strangers would get other people's."""
+    """A picture would be lost in a busy channel, or strangers would get other people's pictures."""
     async with FakeDiscord() as fake, usher(fake, tmp_path):
         person, stranger = fake.person(7, "Ada"), fake.person(8)
         call = await person.slash("image", model="flux", prompt="a cat")
@@ -164,7 +164,7 @@ async def test_a_result_is_copied_to_the_direct_messages_of_who_asked(tmp_path: 
 
 
 async def test_a_copy_in_the_direct_messages_stands_for_its_result(tmp_path: Path) -> None:
-    """A reply to the copy would be about another picture, or its channel's would stay forever."""
+    """A reply to the copy would refer to another picture, or the channel's picture stay forever."""
     async with FakeDiscord() as fake, usher(fake, tmp_path):
         person = fake.person(7, "Ada")
         words = ("a cat", "a dog")
@@ -187,7 +187,7 @@ async def test_a_copy_in_the_direct_messages_stands_for_its_result(tmp_path: Pat
 
 
 async def test_jobs_wait_in_line_and_one_is_cancelled_by_its_button(tmp_path: Path) -> None:
-    """Positions would not be shown, or the button would cancel another job."""
+    """Places would not be shown, or the button would cancel another job."""
     go_on = asyncio.Event()
     async with FakeDiscord() as fake, usher(fake, tmp_path, go_on=go_on):
         person = fake.person(7, "Ada")
@@ -230,7 +230,7 @@ async def test_work_goes_on_after_a_restart_in_the_same_message(
 
 
 async def test_an_answer_streams_and_admins_alone_may_preload(tmp_path: Path) -> None:
-    """Texts would not arrive, or anyone could move models about."""
+    """Texts would not arrive, or anyone could load models."""
     async with FakeDiscord() as fake, usher(fake, tmp_path):
         call = await fake.person(7).slash("ask", model="llama", prompt="why?")
         refused = await fake.person(7).slash("preload", model="flux")
@@ -255,7 +255,7 @@ async def test_an_answer_streams_and_admins_alone_may_preload(tmp_path: Path) ->
 async def test_work_is_refused_where_its_result_could_not_be_shown(
     allowed: int, thread: bool, named: str, tmp_path: Path
 ) -> None:
-    """A job was accepted, "ready in 5 s" stood there forever, and nobody got its result."""
+    """A job was accepted, showed "ready in 5 s" forever, and nobody got its result."""
     async with FakeDiscord() as fake, usher(fake, tmp_path) as parts:
         channel = fake.add_channel(300, thread=thread)
         channel.permissions, channel.refusal = allowed, (403, 50001)
@@ -274,7 +274,7 @@ async def test_work_is_refused_where_its_result_could_not_be_shown(
 async def test_a_mention_where_the_bot_may_not_write_makes_no_work(
     tmp_path: Path, *, thread: bool
 ) -> None:
-    """Nobody would see its answer before the right comes back."""
+    """Nobody would see the answer until the bot may write again."""
     async with FakeDiscord() as fake:
         parent = fake.add_channel(300)
         parent.permissions = 1 << 10
@@ -292,7 +292,7 @@ async def test_a_mention_where_the_bot_may_not_write_makes_no_work(
 async def test_work_is_accepted_in_direct_messages_whatever_rights_are_reported(
     tmp_path: Path,
 ) -> None:
-    """A direct message has no permissions to speak of."""
+    """Discord reports no useful permissions for direct messages."""
     async with FakeDiscord() as fake, usher(fake, tmp_path):
         direct = fake.rest.direct(7)
         direct.permissions = 0

@@ -1,4 +1,4 @@
-"""The whole bot on the fake Discord: called by people who installed it, where it is no member."""
+"""The whole bot on the fake Discord: called by people who installed it where it is no member."""
 
 import asyncio
 from pathlib import Path
@@ -33,7 +33,7 @@ def ended(message: FakeMessage | None) -> bool:
 
 
 async def test_an_answer_elsewhere_is_for_the_caller_alone(tmp_path: Path) -> None:
-    """A question in a strange server would fail, or be answered before everybody there."""
+    """A question in a foreign server would fail, or be answered in front of everybody there."""
     async with FakeDiscord() as fake, on_discord(fake, tmp_path, CONFIG):
         person, channel = fake.person(7, "Ada"), elsewhere(fake)
         asked = await person.slash("ask", model="llama", prompt="why?", in_channel=channel)
@@ -92,7 +92,7 @@ async def test_a_press_on_an_old_message_brings_it_up_to_date(tmp_path: Path) ->
 
 
 async def test_what_may_have_been_answered_elsewhere_is_not_repeated_there() -> None:
-    """A repeat would show a result twice, as Discord recognises none there."""
+    """A repeat would show a result twice, as Discord cannot recognise repeats there."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake:
         chat = Discord(fake.token, anywhere=True)
@@ -124,7 +124,7 @@ async def test_what_may_have_been_answered_elsewhere_is_not_repeated_there() -> 
 async def test_admins_and_those_who_did_not_ask_for_it_call_nothing_elsewhere(
     tmp_path: Path,
 ) -> None:
-    """The bot would be open to strangers although its operator has not allowed it."""
+    """Strangers could use the bot although its operator has not allowed it."""
     async with FakeDiscord() as fake:
         async with on_discord(fake, tmp_path, CONFIG):
             known = {each["name"]: each for each in fake.rest.commands}

@@ -19,7 +19,7 @@ IMAGE = File(name="cat.png", mime="image/png", data=b"\x89PNG cat")
 
 
 async def called_with(sent: FakeFile, person: Person, handler: RecordingHandler) -> Invocation:
-    """Ask for an image like the one sent, and return the call, answered."""
+    """Ask for an image like the given one, and return the call, which has been answered."""
     await person.slash("image", prompt="like this", image=sent)
     call = await handler.called()
     await call.respond(says("ok"), True)
@@ -160,7 +160,7 @@ async def test_names_are_completed_while_typing() -> None:
 
 
 async def test_commands_are_registered_with_ranges_choices_and_help() -> None:
-    """Discord's menu would lack options, bounds, help or the hint at admins."""
+    """Discord's menu would lack options, limits, help or the hint for admins."""
 
     def describe(key: str, language: str) -> str:
         if key.startswith("called."):
@@ -189,7 +189,7 @@ async def test_commands_are_registered_with_ranges_choices_and_help() -> None:
 
 
 async def test_unchanged_commands_are_registered_once() -> None:
-    """Every restart would spend some of the 200 registrations Discord allows in a day."""
+    """Every restart would use some of the 200 registrations that Discord allows in a day."""
     notes = NotesInMemory()
     async with FakeDiscord() as fake:
         for _start in range(2):
@@ -203,7 +203,7 @@ async def test_unchanged_commands_are_registered_once() -> None:
 
 
 async def test_a_command_from_an_old_menu_is_refused_in_words() -> None:
-    """After an update people would get "the application did not respond" without a reason."""
+    """After an update people would read "the application did not respond" without a reason."""
     handler = RecordingHandler(commands=RecordingHandler().commands[:1])
     async with FakeDiscord() as fake, running(fake, handler):
         fake.rest.commands.append({"id": "9", "name": "draw", "options": []})
@@ -214,7 +214,7 @@ async def test_a_command_from_an_old_menu_is_refused_in_words() -> None:
 
 
 async def test_typing_into_an_old_menu_is_no_call() -> None:
-    """A half-typed option of a command that is gone would be carried out."""
+    """A half-typed option of a removed command would be carried out."""
     handler = RecordingHandler(commands=RecordingHandler().commands[:1])
     async with FakeDiscord() as fake, running(fake, handler):
         option = {"name": "what", "type": 3, "autocomplete": True}
@@ -257,7 +257,7 @@ async def test_a_private_answer_is_seen_by_the_caller_alone() -> None:
 
 
 async def test_an_answer_with_files_confirms_first_because_uploads_take_time() -> None:
-    """An image sent over a slow line would miss Discord's three seconds and be lost."""
+    """An image sent over a slow connection would miss Discord's three seconds and be lost."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler):
         call_sent = await fake.person(7).slash("queue")

@@ -77,7 +77,7 @@ async def test_a_call_that_is_slow_to_answer_is_confirmed_and_answered_later() -
 
 @pytest.mark.usefixtures("hurried")
 async def test_links_of_a_late_answer_are_not_unfolded() -> None:
-    """An address in a slow answer would make Discord fetch and show a page."""
+    """Because of an address in a slow answer, Discord would fetch and show a page."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler):
         sent = await fake.person(7).slash("image", prompt="cat")
@@ -131,7 +131,7 @@ async def test_a_private_answer_that_is_too_late_goes_to_direct_messages() -> No
 
 @pytest.mark.usefixtures("hurried")
 async def test_an_answer_after_fifteen_minutes_becomes_an_ordinary_message() -> None:
-    """A command that worked for long (a load) could no longer say that it is done."""
+    """A command that took long (a load) could no longer say that it is done."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler):
         sent = await fake.person(7).slash("preload", model="flux")
@@ -161,7 +161,7 @@ async def test_a_first_answer_whose_confirmation_was_lost_is_not_shown_twice(
 async def test_a_broken_handler_does_not_end_the_connection(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """One bug in one command would take the whole platform down."""
+    """One bug in one command would stop the whole platform."""
 
     async def broken(_call: Invocation) -> None:
         raise ZeroDivisionError
@@ -181,7 +181,7 @@ async def test_a_broken_handler_does_not_end_the_connection(
 
 
 async def test_a_limit_is_said_at_once_instead_of_slept_through() -> None:
-    """An edit would block its chat and then show a text that is no longer true."""
+    """An edit would block its chat and then show an outdated text."""
     async with bot_with_message() as (fake, chat, ref):
         fake.fail("PATCH", MESSAGE, status=429, retry_after=17.5)
         with pytest.raises(SlowDown) as failure:
@@ -193,7 +193,7 @@ async def test_a_limit_is_said_at_once_instead_of_slept_through() -> None:
 
 
 async def test_edits_of_an_old_message_pause_for_long() -> None:
-    """Messages over an hour old would be edited into one refusal after another."""
+    """Edits of messages over an hour old would be refused one after another."""
     async with bot_with_message(limits=Limits(old_message=(1, 20.0))) as (fake, chat, ref):
         fake.later(3700)
         await chat.edit(ref, says("#2"))
@@ -206,7 +206,7 @@ async def test_edits_of_an_old_message_pause_for_long() -> None:
 
 
 async def test_the_fakes_limit_on_a_channel_is_met_as_slow_down() -> None:
-    """A sixth edit in five seconds would neither be refused by the fake nor reported."""
+    """The fake would not refuse a sixth edit in five seconds, or the refusal not be reported."""
     async with bot_with_message(limits=Limits()) as (fake, chat, ref):
         for number in range(5):
             await chat.edit(ref, says(f"#{number}"))
@@ -217,7 +217,7 @@ async def test_the_fakes_limit_on_a_channel_is_met_as_slow_down() -> None:
 
 
 async def test_announced_limits_are_kept_without_a_refusal() -> None:
-    """The library would not wait for the window Discord announced, and collect 429s."""
+    """The library would not wait for the window that Discord announced, and collect 429s."""
     limits = Limits(per_channel=(1, 0.1))
     async with bot_with_message(limits=limits, announce_limits=True) as (fake, chat, ref):
         for number in range(3):
@@ -234,7 +234,7 @@ async def test_a_limit_on_the_whole_bot_is_waited_out() -> None:
 
 
 async def test_cloudflares_page_is_a_limit_too() -> None:
-    """A ban page would be taken for a refused content, and the result given up."""
+    """A page that announces a ban would look like refused content, and the result be given up."""
     async with bot_with_message() as (fake, chat, ref):
         fake.fail("PATCH", MESSAGE, status=429, page="<html>error 1015</html>")
         with pytest.raises(SlowDown):
@@ -245,7 +245,7 @@ async def test_cloudflares_page_is_a_limit_too() -> None:
 
 
 async def test_each_refusal_of_discords_has_its_reaction() -> None:
-    """The bot would repeat what never works, or give up what would."""
+    """The bot would repeat what never works, or give up on what would."""
     cases: list[tuple[int, int, type[ChatError]]] = [
         (404, 10008, MessageGone),
         (404, 10003, ChatGone),
@@ -268,7 +268,7 @@ async def test_each_refusal_of_discords_has_its_reaction() -> None:
 
 
 async def test_a_server_that_removed_the_bot_is_gone() -> None:
-    """A kicked bot would keep asking until Discord blocks its address."""
+    """A removed bot would keep asking until Discord blocks its address."""
     async with bot_with_message() as (fake, chat, ref):
         fake.kick()
         with pytest.raises(ChatGone):
@@ -289,7 +289,7 @@ async def test_an_archived_thread_is_opened_for_the_result() -> None:
 
 
 async def test_a_locked_thread_is_gone() -> None:
-    """A thread no one may open would be tried without end."""
+    """A thread that no one may open would be retried without end."""
     async with FakeDiscord() as fake:
         thread = fake.add_channel(300, thread=True)
         async with running(fake, RecordingHandler()) as chat:
@@ -309,7 +309,7 @@ async def test_without_leave_to_read_history_a_reply_becomes_a_plain_message() -
 
 
 async def test_a_file_that_is_too_large_is_said() -> None:
-    """The layer above would never learn that it must make the image smaller."""
+    """The layer above would not learn that it must make the image smaller."""
     big = File(name="big.png", mime="image/png", data=b"x" * (10 * 2**20 + 1))
     async with bot_with_message() as (_fake, chat, ref):
         with pytest.raises(TooLarge):
@@ -318,7 +318,7 @@ async def test_a_file_that_is_too_large_is_said() -> None:
 
 @pytest.mark.parametrize(("tier", "mebibytes"), [(0, 10), (1, 10), (2, 50), (3, 100)])
 async def test_a_boosted_server_takes_larger_files(tier: int, mebibytes: int) -> None:
-    """A video would be made worse, though the server would take it as it is."""
+    """A video would lose quality although the server would accept it unchanged."""
     async with FakeDiscord() as fake:
         fake.rest.tier = tier
         async with running(fake, RecordingHandler()) as chat:
@@ -368,7 +368,7 @@ async def test_an_edit_does_not_wait_out_an_outage(monkeypatch: pytest.MonkeyPat
 
 
 async def test_an_outage_at_the_start_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bot started while Discord is down would never come up."""
+    """A bot started while Discord is down would never connect."""
     monkeypatch.setattr(discord_module, "FIRST_PAUSE_S", 0.0)
     async with FakeDiscord() as fake:
         fake.fail("GET", "/users/@me", status=503, times=3)
@@ -380,7 +380,7 @@ async def test_an_outage_at_the_start_is_tried_again(monkeypatch: pytest.MonkeyP
 async def test_a_beginning_nobody_understands_does_not_end_the_platform(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One odd event from Discord would take the bot away until a person restarts it."""
+    """One odd event from Discord would disable the bot until a person restarts it."""
     monkeypatch.setattr(discord_module, "FIRST_PAUSE_S", 0.0)
     monkeypatch.setattr(starts_module, "EVERY_S", 0.0)
     handler = RecordingHandler()
@@ -394,7 +394,7 @@ async def test_a_beginning_nobody_understands_does_not_end_the_platform(
 
 
 def test_pauses_between_starts_grow() -> None:
-    """A crash loop would identify 1000 times a day, and Discord would reset the token."""
+    """A bot in a crash loop would identify 1000 times a day, and Discord reset the token."""
     pauses_s = list(islice(discord_module.restart_pauses_s(), 150))
     assert pauses_s[:9] == [5, 10, 20, 40, 80, 160, 320, 600, 600]
     assert sum(pauses_s) > 86400
@@ -403,7 +403,7 @@ def test_pauses_between_starts_grow() -> None:
 async def test_commands_that_discord_refuses_leave_the_bot_running(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A refused registration would take the whole platform down, or go unnoticed."""
+    """A refused registration would stop the whole platform, or go unnoticed."""
     async with FakeDiscord() as fake:
         fake.fail("PUT", "/applications/*/commands", status=400, code=50035)
         async with running(fake, RecordingHandler()) as chat:
@@ -412,7 +412,7 @@ async def test_commands_that_discord_refuses_leave_the_bot_running(
 
 
 async def test_a_reset_token_ends_the_platform(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the owner reset the token, the bot would ask forever."""
+    """After the owner reset the token, the bot would keep trying forever."""
     monkeypatch.setattr(discord_module, "FIRST_PAUSE_S", 0.0)
     async with FakeDiscord() as fake:
         chat = Discord(fake.token)
@@ -493,7 +493,7 @@ async def test_an_event_that_the_library_cannot_read_closes_no_connection(
 async def test_a_refused_first_answer_is_deferred_in_time_and_given_afterwards(
     how: dict[str, Any], error: type[ChatError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """People would read "The application did not respond", and a second later something else."""
+    """People would read "The application did not respond", and a second later an answer."""
     refused = asyncio.Event()
     confirm = calls_module.InteractionReply._confirm_in_time
 

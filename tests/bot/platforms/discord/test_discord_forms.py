@@ -1,4 +1,4 @@
-"""Forms, menus of messages and hidden images on Discord: real discord.py, a fake Discord."""
+"""Forms, message menus and hidden images on Discord: real discord.py, a fake Discord."""
 
 import asyncio
 from dataclasses import replace
@@ -51,7 +51,7 @@ async def showing(call: Invocation) -> None:
 
 
 async def test_a_button_opens_a_form_whose_values_come_back_as_a_call() -> None:
-    """No one could change a request on Discord, or the answer would go to another job."""
+    """No one could change a request on Discord, or the changes would go to another job."""
     async with FakeDiscord() as fake, running(fake, handler(then=showing)) as chat:
         person = fake.person(7)
         ref = await chat.send("100", WITH_EDIT)
@@ -73,7 +73,7 @@ async def test_a_button_opens_a_form_whose_values_come_back_as_a_call() -> None:
 
 
 async def test_a_press_that_opens_a_form_is_not_confirmed_before_it() -> None:
-    """The press would do nothing, since Discord takes a form only as the first answer."""
+    """The press would do nothing, since Discord accepts a form only as the first answer."""
     waiting = asyncio.Event()
 
     async def late(call: Invocation) -> None:
@@ -94,7 +94,7 @@ async def test_a_press_that_opens_a_form_is_not_confirmed_before_it() -> None:
 
 
 async def test_the_menu_of_a_message_brings_its_words_and_files() -> None:
-    """The menu entry "Describe" on a person's image would reach no command, or without the image."""
+    """The menu entry "Describe" on a person's image would not work, or work without the image."""
     noting = handler()
     async with FakeDiscord() as fake, running(fake, noting):
         person = fake.person(7)
@@ -112,7 +112,7 @@ async def test_the_menu_of_a_message_brings_its_words_and_files() -> None:
 
 
 async def test_the_menu_of_a_gallery_brings_its_words_and_files() -> None:
-    """Discord lists no attachments there: "Describe" would say that there is no image."""
+    """Discord lists no attachments for galleries: "Describe" would say that there is no image."""
     noting = handler()
     images = (IMAGE, File(name="two cats.png", mime="image/png", data=b"\x89PNG two"))
     rows = tuple((Button(command="vary", job_id=1, label=f"{n}", number=n),) for n in (1, 2))

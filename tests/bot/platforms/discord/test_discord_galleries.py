@@ -136,7 +136,7 @@ async def test_a_gallery_takes_the_place_of_a_message_of_an_earlier_run(tmp_path
 
 @pytest.mark.parametrize("late", [False, True])
 async def test_a_gallery_reaches_a_caller_from_elsewhere(tmp_path: Path, late: bool) -> None:
-    """Where only the caller sees the answers, or only a direct message is possible, none came."""
+    """No gallery came where only the caller sees answers, or only direct messages are possible."""
     go_on = asyncio.Event()
     async with FakeDiscord() as fake, on_discord(fake, tmp_path, CONFIG, go_on=go_on):
         person, channel = fake.person(7, "Ada"), elsewhere(fake)

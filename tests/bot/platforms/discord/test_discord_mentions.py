@@ -17,7 +17,7 @@ TEXTS = st.text(st.sampled_from("`<@!&#:t>8a/ \\\n"), max_size=60)
 
 @given(TEXTS)
 def test_whatever_is_no_mark_stays(text: str) -> None:
-    """Code and comparisons in a question would be mangled."""
+    """Code and comparisons in a question would be garbled."""
     read = readable(text, Names(person=lambda _: "X", role=lambda _: "X", channel=lambda _: "X"))
     if read == text:
         return
@@ -26,7 +26,7 @@ def test_whatever_is_no_mark_stays(text: str) -> None:
 
 
 def test_many_backticks_are_read_at_once() -> None:
-    """One message would hold everybody up."""
+    """One message could block the bot."""
     ticks = " ".join("`" * (number % 90 + 1) for number in range(90))
     assert readable(f"{ticks} <@8>", Names(person=lambda _: "Bob")).endswith("@Bob")
 
@@ -40,7 +40,7 @@ def test_only_so_many_people_are_remembered() -> None:
 
 
 async def test_a_slash_command_names_who_was_seen_before() -> None:
-    """A text would be read aloud, or an image drawn, from eighteen digits."""
+    """A text with eighteen digits in place of a name would be read aloud, or drawn."""
     handler = RecordingHandler(commands=COMMANDS)
     async with FakeDiscord() as fake, running(fake, handler):
         await fake.person(8, "Bob").says("good morning")
@@ -53,7 +53,7 @@ async def test_a_slash_command_names_who_was_seen_before() -> None:
 
 
 async def test_a_slash_command_names_whom_the_bot_has_never_seen() -> None:
-    """Discord describes nobody who is mentioned in an option's text."""
+    """Discord does not describe people who are mentioned in an option's text."""
     handler = RecordingHandler(commands=COMMANDS)
     async with FakeDiscord() as fake, running(fake, handler):
         fake.person(8, "Bob")
@@ -67,7 +67,7 @@ async def test_a_slash_command_names_whom_the_bot_has_never_seen() -> None:
 
 
 async def test_a_menu_shows_the_names_in_a_message() -> None:
-    """A question about somebody's message would be about numbers."""
+    """A question about a person's message would be about numbers."""
     handler = RecordingHandler(commands=COMMANDS)
     async with FakeDiscord() as fake, running(fake, handler):
         message = fake.person(8, "Bob").write("I am <@8>")

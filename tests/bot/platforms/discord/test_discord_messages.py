@@ -1,4 +1,4 @@
-"""Talking to the bot on Discord without a command: by mention, by reply, in a direct message."""
+"""Talking to the bot on Discord without a command: by mention, by reply, in direct messages."""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ def answered(message: FakeMessage | None) -> bool:
 
 
 async def test_a_mention_asks_and_a_reply_to_the_answer_goes_on(tmp_path: Path) -> None:
-    """No one could hold a conversation on Discord, only ask single questions."""
+    """People could not hold a conversation on Discord, but only ask single questions."""
     async with FakeDiscord() as fake, usher(fake, tmp_path) as parts:
         person, channel = fake.person(7, "Ada"), fake.channel()
         question = await person.says(f"{ME} why?")
@@ -55,7 +55,7 @@ async def test_a_slash_commands_answer_is_continued_by_reply_and_mention(tmp_pat
 
 
 async def test_a_mention_of_the_bots_role_is_answered_with_what_to_do(tmp_path: Path) -> None:
-    """The role is often offered first, and whoever picks it would be met with silence."""
+    """Discord often offers the role first, and a person who picks it would get no answer."""
     async with FakeDiscord() as fake, usher(fake, tmp_path) as parts:
         person, channel = fake.person(7), fake.channel()
         said = await person.says(f"<@&{BOT_ROLE_ID}> why?")
@@ -66,7 +66,7 @@ async def test_a_mention_of_the_bots_role_is_answered_with_what_to_do(tmp_path: 
 
 
 async def test_a_direct_message_asks_without_a_command(tmp_path: Path) -> None:
-    """Anyone who just writes to the bot would be met with silence."""
+    """A person who just writes to the bot would get no answer."""
     async with FakeDiscord() as fake, usher(fake, tmp_path):
         person = fake.person(7)
         await person.says("why?", in_channel=person.direct)
@@ -100,7 +100,7 @@ async def test_what_is_not_meant_for_the_bot_is_passed_over() -> None:
 
 
 async def test_the_bare_name_asks_for_help_and_an_image_for_its_description() -> None:
-    """The first thing a newcomer tries would be answered by a complaint about a missing text."""
+    """The first thing a newcomer tries would be answered with a complaint about a missing text."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler):
         person = fake.person(7)
@@ -117,7 +117,7 @@ async def test_the_bare_name_asks_for_help_and_an_image_for_its_description() ->
 
 
 async def test_a_mention_is_understood_on_simcord() -> None:
-    """On a Discord that is not our own fake, a mention would not be received."""
+    """On an independent fake of Discord, a mention would not be received."""
     handler = RecordingHandler()
     async with simulated(handler) as (env, _chat):
         guild = env.create_guild()

@@ -1,4 +1,4 @@
-"""How content becomes Discord's text: literal where it must be, within the limit, always."""
+"""How content becomes Discord's text: literal where it must be, and always within the limit."""
 
 import re
 
@@ -48,7 +48,7 @@ FORMATS = re.compile(
 
 
 def walk(text: str) -> tuple[str, list[str]]:
-    """Return what Discord shows of a literal text, and what it would take for formatting."""
+    """Return what Discord shows of a literal text, and what it would treat as formatting."""
     shown, formats, at = "", [], 0
     while at < len(text):
         if address := ADDRESS.match(text, at):
@@ -68,7 +68,7 @@ HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud80
 
 @given(TEXTS)
 def test_a_persons_words_are_shown_as_they_are(text: str) -> None:
-    """A prompt would mention people, hide links, or be shown with other signs than typed."""
+    """A prompt would mention people, hide links, or be shown with other characters than typed."""
     shown, formats = walk(literal(text))
     assert formats == []
     assert shown == HIDDEN.sub("", text)
@@ -87,7 +87,7 @@ def test_what_fits_is_not_cut(body: Body) -> None:
 
 
 def test_a_long_prompt_gives_way_to_the_place_in_line() -> None:
-    """A prompt full of signs would push position and time out of the message."""
+    """A prompt full of special characters would push place and time out of the message."""
     text = text_of(Content(body=("#3 in line, ready ", Moment(5), " · ", "*" * 1900, " · flux")))
     assert text.startswith("#3 in line, ready <t:5:R> · ")
     assert text.endswith("… · flux")
@@ -109,7 +109,7 @@ def test_a_cut_answer_closes_its_code_block() -> None:
 
 
 async def test_the_description_of_a_picture_fits() -> None:
-    """A long prompt would have Discord refuse the picture."""
+    """Because of a long prompt Discord would refuse the picture."""
     file = File(name="cat.png", mime="image/png", data=b"")
     for alt in ("cat\u202e " * 900, "cat cat 🐈" * 900):
         [sent] = outgoing(Content(files=(file,), alt=alt), now=0.0).files
@@ -119,7 +119,7 @@ async def test_the_description_of_a_picture_fits() -> None:
 
 
 def test_emoji_count_as_the_two_units_they_are() -> None:
-    """A text of emoji would be too long for Discord, or cut in the middle of one."""
+    """A text of emoji would be too long for Discord, or cut in the middle of an emoji."""
     text = fit(("😀" * 1500,), TEXT_MOST)
     assert set(text) == {"😀", "…"}
     assert TEXT_MOST - 10 <= utf16_length(text) <= TEXT_MOST
@@ -166,6 +166,6 @@ async def test_a_button_carries_its_command_and_job(
 
 
 def test_no_answer_turns_our_words_around() -> None:
-    """A model talked into it could show the words after its answer backwards."""
+    """A model that is talked into it could show the words after its answer backwards."""
     body = (Markdown("a\u202egnp\u2066b"), " by flux")
     assert text_of(Content(body=body)) == "agnpb by flux"

@@ -1,4 +1,4 @@
-"""A process that cannot keep up confirms calls first, and answers that come too late are no flood."""
+"""A process that cannot keep up confirms calls first, and does not send late answers in a flood."""
 
 import asyncio
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from tests.simulation.loop import in_virtual_time
 
 @dataclass
 class Made:
-    """An interaction, as far as its age matters."""
+    """An interaction with nothing but an age."""
 
     at: float
 
@@ -29,7 +29,7 @@ class Made:
 
 
 def test_a_delay_is_told_although_the_clocks_differ() -> None:
-    """With a clock that is a second ahead, each call would count as late, or none."""
+    """With a clock that is a second ahead, every call would count as late, or none."""
     now = 1000.0
     rush = Rush(lambda: now)
     delays: list[float] = []
@@ -41,7 +41,7 @@ def test_a_delay_is_told_although_the_clocks_differ() -> None:
 
 
 def test_a_clock_that_was_set_makes_no_call_late() -> None:
-    """Each call would be confirmed first, with two more requests, until the next start."""
+    """Until the next start each call would be confirmed first, with two more requests."""
     now = 1000.0
     rush = Rush(lambda: now)
     for _ in range(3):
@@ -53,7 +53,7 @@ def test_a_clock_that_was_set_makes_no_call_late() -> None:
 @pytest.mark.parametrize("opens", [False, True])
 @in_virtual_time
 async def test_late_calls_are_all_confirmed_before_any_is_worked_on(opens: bool) -> None:
-    """The work of the first would take the seconds that Discord gives the last."""
+    """Work for the first call would use up the seconds that Discord allows for the last."""
     done: list[str] = []
     rush = Rush()
 
@@ -72,7 +72,7 @@ async def test_late_calls_are_all_confirmed_before_any_is_worked_on(opens: bool)
 
 @in_virtual_time
 async def test_calls_that_wait_for_one_that_has_no_place_do_not_stop_everything() -> None:
-    """A person's later calls wait for the first; with all places taken, none would go on."""
+    """A person's later calls wait for the first; with all places taken, none would proceed."""
     rush, first_done = Rush(), asyncio.Event()
 
     async def confirm() -> None:
@@ -91,7 +91,7 @@ async def test_calls_that_wait_for_one_that_has_no_place_do_not_stop_everything(
 
 @in_virtual_time
 async def test_answers_that_are_too_late_keep_to_the_channels_budget() -> None:
-    """What could not be answered was posted at once, past all limits."""
+    """Answers that came too late were all posted at once, without regard to limits."""
     chat = StrictDiscord(Random(1))
     installation = Installation.of([image_model("flux")], [host("gpu-1", "comfy")])
     async with bot(installation, chat) as running:

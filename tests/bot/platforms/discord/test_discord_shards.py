@@ -18,7 +18,7 @@ THERE = 200  # its channel
 
 
 async def test_one_process_opens_all_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All servers but those of one connection would be left without the bot."""
+    """The bot would be missing in all servers except those of one connection."""
     monkeypatch.setattr(starts_module, "EVERY_S", 0.0)
     handler = RecordingHandler()
     async with FakeDiscord() as fake:
@@ -41,7 +41,7 @@ async def test_one_process_opens_all_connections(monkeypatch: pytest.MonkeyPatch
 
 
 def test_sessions_begin_as_far_apart_as_discord_asks() -> None:
-    """Discord would end all but the first at once, and each try counts towards the day's."""
+    """Discord would end all but the first at once, and each try counts towards the day's limit."""
     now = 100.0
     starts = Starts(lambda: now)
     assert [starts.reserve(shard) for shard in (0, 1, 2)] == [0, EVERY_S, 2 * EVERY_S]
@@ -52,7 +52,7 @@ def test_sessions_begin_as_far_apart_as_discord_asks() -> None:
 
 
 async def test_connections_begin_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Discord would end all but the first, and each try counts towards the day's."""
+    """Discord would end all but the first, and each try counts towards the day's limit."""
     monkeypatch.setattr(starts_module, "EVERY_S", 0.5)
     async with FakeDiscord() as fake:
         fake.rest.shards, fake.gateway.identify_every_s = 3, 0.3
@@ -64,7 +64,7 @@ async def test_connections_begin_one_after_the_other(monkeypatch: pytest.MonkeyP
 async def test_as_many_connections_begin_together_as_discord_allows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A bot in a hundred thousand servers would take minutes to be there again."""
+    """A bot in a hundred thousand servers would take minutes to return."""
     monkeypatch.setattr(starts_module, "EVERY_S", 3600.0)
     async with FakeDiscord() as fake:
         fake.rest.shards = fake.rest.at_once = 3
@@ -89,7 +89,7 @@ async def test_the_fake_refuses_what_discord_refuses(shard: list[int] | None, co
 
 
 async def test_a_session_that_begins_too_soon_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that takes a chat over just after another began would never be connected."""
+    """A process that takes over a chat just after another began would never be connected."""
     monkeypatch.setattr(starts_module, "EVERY_S", 0.0)
     async with FakeDiscord() as fake:
         fake.gateway.identify_every_s = 60.0
@@ -104,7 +104,7 @@ async def test_a_session_that_begins_too_soon_begins_again(monkeypatch: pytest.M
 
 
 def test_after_many_sessions_in_a_day_further_ones_start_rarely() -> None:
-    """A network that breaks each connection would have Discord reset the token."""
+    """On a network that breaks each connection, Discord would reset the token."""
     now, sessions = 0.0, 0
     starts = Starts(lambda: now)
     while now < 24 * 3600:

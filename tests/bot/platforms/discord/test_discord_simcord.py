@@ -1,4 +1,4 @@
-"""The same bot in simcord's Discord: another judge of what Discord accepts and people see."""
+"""The same bot in simcord's Discord, a second opinion on what Discord accepts and shows."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -29,7 +29,7 @@ async def simulated(handler: RecordingHandler) -> AsyncIterator[tuple[simcord.En
 
 
 async def test_a_slash_command_gets_a_status_message_that_becomes_the_result() -> None:
-    """On a Discord that is not our own fake, the main job would not work."""
+    """On an independent fake of Discord, drawing an image would not work."""
     refs: list[MessageRef | None] = []
 
     async def place(call: Invocation) -> None:
@@ -68,7 +68,7 @@ async def test_model_names_are_completed() -> None:
 
 
 async def test_a_button_works_after_a_restart_and_answers_in_private() -> None:
-    """Old messages' buttons would be dead, or everyone would read their answers."""
+    """Old messages' buttons would not work, or everyone would read their answers."""
 
     async def refuse(call: Invocation) -> None:
         await call.respond(says("Only the owner can do that."), True)
@@ -92,7 +92,7 @@ async def test_a_button_works_after_a_restart_and_answers_in_private() -> None:
 
 
 async def test_a_message_in_a_channel_the_bot_cannot_write_to_is_gone() -> None:
-    """Missing permissions would be retried forever."""
+    """A call without the necessary permission would be retried forever."""
     async with simulated(RecordingHandler()) as (env, chat):
         env.create_guild().create_text_channel("images")
         env.inject_error("POST", "/channels/*/messages", status=403, code=50013)

@@ -1,4 +1,4 @@
-"""What the Telegram tests share: a bot brought up on the fake."""
+"""Shared by the Telegram tests: a bot that runs with the fake."""
 
 import asyncio
 import io

@@ -1,4 +1,4 @@
-"""Real python-telegram-bot against a fake Bot API: messages go out, change, and have buttons."""
+"""Real python-telegram-bot with a fake Bot API: messages go out, change, and have buttons."""
 
 import gc
 
@@ -72,7 +72,7 @@ async def test_what_cannot_be_shown_as_a_photo_comes_as_a_document() -> None:
 
 
 async def test_a_photo_telegram_cannot_read_comes_as_a_document() -> None:
-    """An image that only Telegram finds fault with would never be delivered."""
+    """An image with which only Telegram finds fault would never be delivered."""
     content = Content(body=("done",), files=(image(),))
     async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
         fake.person(7)
@@ -107,7 +107,7 @@ async def test_several_images_come_as_an_album_with_the_buttons_beneath() -> Non
 
 
 async def test_links_are_never_unfolded() -> None:
-    """An address in a prompt or an answer would make Telegram fetch and show a page."""
+    """Because of an address in a prompt or an answer, Telegram would fetch and show a page."""
     async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
         fake.person(7)
         ref = await chat.send("7", says("see https://example.org"))
@@ -148,7 +148,7 @@ async def test_a_button_of_before_a_restart_still_works() -> None:
 
 
 async def test_a_short_private_word_to_a_press_is_an_alert() -> None:
-    """The refusal "only the owner may press this" would be written into the group for everyone."""
+    """The words "only the owner may press this" would be written into the group for everyone."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler) as chat:
         group = fake.group()
@@ -190,7 +190,7 @@ async def test_a_private_word_that_comes_too_late_is_a_message() -> None:
 
 
 async def test_a_button_of_another_age_is_confirmed_and_forgotten() -> None:
-    """Data this version does not know would crash a handler, or the button would spin forever."""
+    """Data that this version does not know would crash a handler, or the button spin forever."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler) as chat:
         fake.person(7)
@@ -219,7 +219,7 @@ async def test_the_menu_lists_what_a_person_may_call() -> None:
 
 
 async def test_check_says_as_whom_without_taking_updates() -> None:
-    """`usher check` could not tell a good token from a bad one, or would eat commands."""
+    """`usher check` could not distinguish good tokens from bad ones, or would lose commands."""
     async with FakeTelegram() as fake:
         assert "@usher_test_bot" in await telegram(fake).check()
         fake.token = "1:wrong"

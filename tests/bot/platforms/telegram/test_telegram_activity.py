@@ -1,4 +1,4 @@
-"""Real python-telegram-bot against a fake Bot API: "sending a photo…" while an upload is slow."""
+"""Real python-telegram-bot with a fake Bot API: "sending a photo…" during a slow upload."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ DONE = Content(body=("done",), files=(image(),))
 @pytest.mark.thorough
 @pytest.mark.parametrize("edited", [False, True])
 async def test_a_slow_upload_is_shown_until_it_has_arrived(edited: bool) -> None:
-    """A video that takes a minute to send would look like a bot that has died."""
+    """During a minute-long upload of a video, the bot would seem to have stopped."""
     async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
         group, arrived = fake.group(forum=True), asyncio.Event()
         ref = await chat.send("-1001/5", says("⏳"))
@@ -34,7 +34,7 @@ async def test_a_slow_upload_is_shown_until_it_has_arrived(edited: bool) -> None
 
 @pytest.mark.thorough
 async def test_a_refused_action_does_not_cost_the_upload() -> None:
-    """A picture would be lost because a word about it was refused."""
+    """A picture would be lost because its announcement was refused."""
     async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
         person, arrived = fake.person(7), asyncio.Event()
         fake.fail("sendPhoto", until=arrived)
@@ -49,7 +49,7 @@ async def test_a_refused_action_does_not_cost_the_upload() -> None:
 
 
 async def test_a_quick_upload_needs_no_word() -> None:
-    """The chat would say for five seconds that a picture is being sent which is there already."""
+    """For five seconds the chat would announce a picture that has already arrived."""
     async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
         fake.person(7)
         await chat.send("7", DONE)

@@ -1,4 +1,4 @@
-"""How old Telegram's word on a group's admins may be, in virtual time."""
+"""How old Telegram's list of a group's admins may be, in virtual time."""
 
 import asyncio
 from typing import Any, cast
@@ -15,7 +15,7 @@ RIGHT = frozenset({f"telegram:group-admins@{GROUP}"})
 
 
 class Lists:
-    """Answers as Telegram does, or fails; `hangs` until then."""
+    """Answers as Telegram does, or fails; until then, `hangs` makes it wait."""
 
     def __init__(self) -> None:
         self.asked: list[float] = []
@@ -42,7 +42,7 @@ async def may(known: GroupRoles, lists: Lists, person: int, **how: Any) -> bool:
 
 @in_virtual_time
 async def test_a_list_is_asked_for_once_in_five_minutes_and_an_admin_of_before_is_none() -> None:
-    """Telegram would be asked with every message, or a person dismissed would stay an admin."""
+    """Every message would cause a call to Telegram, or a dismissed person would stay an admin."""
     lists, known = Lists(), GroupRoles(lambda: [str(GROUP)])
     lists.admins = (7, 99)
     assert await asyncio.gather(*(may(known, lists, 7) for _ in range(9))) == [True] * 9
@@ -61,7 +61,7 @@ async def test_a_list_is_asked_for_once_in_five_minutes_and_an_admin_of_before_i
 )
 @in_virtual_time
 async def test_while_there_is_no_list_nobody_is_an_admin(failure: TelegramError | None) -> None:
-    """An old list would go on forever, or a call would wait for Telegram as long as that is away."""
+    """An old list would be used forever, or a call wait for Telegram as long as it is away."""
     lists, known = Lists(), GroupRoles(lambda: [str(GROUP)])
     assert await may(known, lists, 7)
     await asyncio.sleep(FRESH_S + 1)
@@ -78,7 +78,7 @@ async def test_while_there_is_no_list_nobody_is_an_admin(failure: TelegramError 
 
 @in_virtual_time
 async def test_groups_that_are_not_named_are_not_asked_about() -> None:
-    """Everyone's groups would be asked for, and their admins be ours."""
+    """The bot would ask about everyone's groups, and treat their admins as its own."""
     lists, known = Lists(), GroupRoles(lambda: ["-1002"])
     assert not await may(known, lists, 7)
     assert not await may(known, lists, 7, anonymous=True)

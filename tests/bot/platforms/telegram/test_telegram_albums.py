@@ -1,4 +1,4 @@
-"""An album arrives in parts, and is one question with all of its images."""
+"""An album arrives in parts, and becomes one question with all of its images."""
 
 import asyncio
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ def shows(person: Person, *captions: str, chat: FakeChat | None = None, album: s
 
 
 async def test_the_parts_of_an_album_are_one_call_with_all_images() -> None:
-    """One of two photos would be dropped without a word."""
+    """One of two photos would silently be dropped."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler):
         person = fake.person(7)
@@ -66,7 +66,7 @@ async def test_an_album_is_confirmed_when_it_is_durable_and_not_before() -> None
 
 
 async def test_a_killed_bot_hands_an_album_on_again_under_the_same_key() -> None:
-    """A crash before the confirmation would make two jobs of one album, or none."""
+    """A crash before the confirmation would make two jobs from one album, or none."""
     stuck = asyncio.Event()
 
     async def dies(_call: Invocation) -> None:
@@ -89,7 +89,7 @@ async def test_a_killed_bot_hands_an_album_on_again_under_the_same_key() -> None
 
 
 async def test_a_late_part_names_the_album_it_belongs_to() -> None:
-    """A slow upload would be described by itself, or answered as if it were the whole album."""
+    """A slow upload would be described separately, or answered as if it were the whole album."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler):
         person = fake.person(7)
@@ -150,7 +150,7 @@ async def images_of(running: Bot) -> Sequence[bytes]:
 
 @in_bot()
 async def test_a_late_part_joins_the_question_while_it_waits(running: Bot) -> None:
-    """An image that took longer to upload would be missing in the answer, without a word."""
+    """An image that took longer to upload would silently be missing in the answer."""
     await ask(running, "/ask what differs?", **of_album(1, 2))
     late = await ask(running, "/ask", **of_album(3, begun=True))
     assert late is None
@@ -169,7 +169,7 @@ async def test_a_late_part_joins_the_question_while_it_waits(running: Bot) -> No
 
 @in_bot()
 async def test_a_part_that_comes_after_the_answer_has_begun_is_told_of(running: Bot) -> None:
-    """An image would be dropped silently, and the answer be about half the album."""
+    """An image would silently be dropped, and the answer be about half the album."""
     await done(running, "/ask what differs?", **of_album(1, 2))
     assert await ask(running, "/ask", **of_album(3)) is None
     assert len(await images_of(running)) == 2
@@ -186,7 +186,7 @@ async def test_a_part_that_comes_after_the_answer_has_begun_is_told_of(running: 
 
 @in_virtual_time
 async def test_what_comes_late_is_held_to_the_same_limits() -> None:
-    """An unwanted word, or more bytes than the hour allows, would come in behind the first part."""
+    """An unwanted word, or more bytes than the hour allows, would come in with a later part."""
     rules = ChatSettingsTable(by_key={"*": ChatSettings(words=("snow crash",))})
     async with bot_with(live=LiveSettings(chat_settings=rules)) as running:
         await ask(running, "/ask what differs?", **of_album(1, 2))
@@ -212,7 +212,7 @@ async def test_what_people_show_each_other_is_no_call(running: Bot) -> None:
 async def test_an_album_for_a_command_that_takes_one_image_is_refused(
     running: Bot, line: str
 ) -> None:
-    """An image would be drawn from one of several, and no one knows which."""
+    """An image would be drawn from one of several, and no one would know from which."""
     assert await ask(running, line, **of_album(1, 2)) is None
     video = attachment(b"", "b.mp4", "video/mp4", part="2")
     given = of_album(1, key="b") | {"files": (part(1), video)}
@@ -249,7 +249,7 @@ async def test_an_album_and_its_late_part_survive_restarts(tmp_path: Path) -> No
 
 
 async def test_a_comment_and_its_forwards_are_one_question() -> None:
-    """The comment would be answered without the matter, and each forward once more."""
+    """The comment would be answered without its topic, and each forward once more."""
     handler = RecordingHandler()
     bob = {"type": "hidden_user", "date": 1, "sender_user_name": "Bob"}
     async with FakeTelegram() as fake, running(fake, handler):

@@ -36,7 +36,7 @@ async def usher(
 
 
 def answers(fake: FakeTelegram, person: int, request: FakeMessage) -> list[FakeMessage]:
-    """Return what the bot replied to a message in that chat."""
+    """Return the bot's replies to a message in that chat."""
     return [each for each in fake.person(person).chat.from_bot if each.reply_to == request.id]
 
 
@@ -49,7 +49,7 @@ def ended(message: FakeMessage) -> bool:
 
 
 async def test_an_image_is_asked_for_and_delivered_in_one_message(tmp_path: Path) -> None:
-    """The main job would not work on Telegram."""
+    """Drawing an image would not work on Telegram."""
     async with FakeTelegram(limits=Limits()) as fake, usher(fake, tmp_path):
         person = fake.person(7, "Ada")
         person.says("/image flux a *cat* @somebody")
@@ -87,7 +87,7 @@ async def test_work_goes_on_after_a_restart_in_the_same_message(
 
 
 async def test_an_answer_streams_and_is_continued_by_a_reply(tmp_path: Path) -> None:
-    """Texts would not arrive, or a reply to an answer would begin from nothing."""
+    """Texts would not arrive, or a reply to an answer would start a new conversation."""
     async with FakeTelegram() as fake, usher(fake, tmp_path) as parts:
         person = fake.person(7)
         first = person.says("/ask llama why?")
@@ -105,7 +105,7 @@ async def test_an_answer_streams_and_is_continued_by_a_reply(tmp_path: Path) -> 
 
 @pytest.mark.thorough
 async def test_an_answer_in_private_grows_as_a_draft(tmp_path: Path) -> None:
-    """Nobody could read along, or a draft would stay below the answer that it has become."""
+    """Nobody could read the answer as it is written, or its draft would stay below it."""
     async with FakeTelegram() as fake:
         text = CONFIG.replace("IMAGE_S", "1").replace("service_s: 0.3", "service_s: 5")
         async with on_telegram(fake, tmp_path, text):
@@ -128,7 +128,7 @@ async def test_an_answer_in_private_grows_as_a_draft(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("allowed", [True, False])
 async def test_a_pasted_address_leads_nowhere_inside(tmp_path: Path, allowed: bool) -> None:
-    """People could have the bot ask machines that only it can reach."""
+    """People could make the bot call machines that only it can reach."""
     text = f"{CONFIG.replace('IMAGE_S', '0.3')}\napi: {{port: 0, open: true, fetch: {str(allowed).lower()}}}\n"
     async with FakeTelegram() as fake, on_telegram(fake, tmp_path, text):
         person = fake.person(7)
@@ -152,7 +152,7 @@ async def test_a_photo_is_called_by_no_name_that_nobody_gave_it(tmp_path: Path) 
 async def test_a_reply_to_an_answer_that_came_as_a_file_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A group would be met with silence below the longest answers, or praise be answered."""
+    """A group would get no answer below the longest answers, or a mere "thanks" be answered."""
 
     async def long(*_given: object) -> list[str]:
         return ["because " * 100] * 40

@@ -1,4 +1,4 @@
-"""Real python-telegram-bot against a fake Bot API: what people write, send and press comes in."""
+"""Real python-telegram-bot with a fake Bot API: what people write, send and press comes in."""
 
 import asyncio
 
@@ -20,7 +20,7 @@ WAITING = Content(body=("⏳",), buttons=((CANCEL,),))
 
 
 async def test_a_command_reaches_the_handler_as_it_was_typed() -> None:
-    """The main job would not start on Telegram."""
+    """No command would work on Telegram."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler):
         asked = fake.person(7, "Ada", language="de").says("/image=flux=a cat")
@@ -84,7 +84,7 @@ async def test_an_edited_message_is_not_a_second_job() -> None:
 
 
 async def test_a_reply_to_our_text_goes_on_talking() -> None:
-    """A conversation could not be continued, or praise for an image would start one in a group."""
+    """A conversation could not be continued, or a "thanks" for an image in a group start one."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler) as chat:
         person, group = fake.person(7), fake.group()
@@ -100,7 +100,7 @@ async def test_a_reply_to_our_text_goes_on_talking() -> None:
 
 
 async def test_the_words_replied_to_come_along() -> None:
-    """A command beneath a person's message would not know what it is about."""
+    """A command in reply to a person's message would not know what it is about."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler):
         group = fake.group()
@@ -113,7 +113,7 @@ async def test_the_words_replied_to_come_along() -> None:
 
 
 async def test_our_name_in_a_group_asks_a_question() -> None:
-    """People who call the bot as they call each other would be met with silence."""
+    """People who address the bot as they address each other would get no answer."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler):
         group = fake.group()
@@ -139,7 +139,7 @@ async def test_a_question_to_a_person_opens_their_keyboard() -> None:
 
 
 async def test_images_are_hidden_where_that_is_wished() -> None:
-    """A chat that hides images would show some to everyone at once."""
+    """A chat that hides images would show some to everyone."""
     hidden = Content(body=("look",), files=(image(),), spoiler=True)
     album = Content(body=("look",), files=(image(), image()), spoiler=True)
     async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
@@ -155,7 +155,7 @@ async def test_images_are_hidden_where_that_is_wished() -> None:
 
 
 async def test_a_command_that_replies_names_our_message_and_nobody_elses() -> None:
-    """The words "cancel this" or "upscale this" could not know which one, or would take another person's."""
+    """Words such as "cancel this" would not know the job, or act on another person's."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler) as chat:
         person = fake.person(7)
@@ -168,7 +168,7 @@ async def test_a_command_that_replies_names_our_message_and_nobody_elses() -> No
 
 
 async def test_a_topic_is_answered_in_the_topic() -> None:
-    """An answer would land in another topic, or Telegram would refuse it in the general one."""
+    """An answer would appear in another topic, or Telegram would refuse it in the general one."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler) as chat:
         forum = fake.group(-1002, forum=True)
@@ -185,7 +185,7 @@ async def test_a_topic_is_answered_in_the_topic() -> None:
 
 
 async def test_who_writes_for_a_group_has_nobodys_rights() -> None:
-    """An anonymous admin of any group would act as the same person, perhaps as our admin."""
+    """Anonymous admins of all groups would act as the same person, perhaps as the bot's admin."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler):
         fake.person(7).says("/preload flux", chat=fake.group(-1001), anonymous=True)
@@ -257,7 +257,7 @@ async def test_a_photo_is_offered_in_its_largest_size() -> None:
 
 
 async def test_an_image_sent_as_a_document_or_replied_to_counts_too() -> None:
-    """Only photos would work, though documents are how people send images unchanged."""
+    """Only photos would work, although people send images as documents to keep them unchanged."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler):
         person, data = fake.person(7), image().data
@@ -278,7 +278,7 @@ async def test_an_image_sent_as_a_document_or_replied_to_counts_too() -> None:
 
 
 async def test_a_file_larger_than_telegram_hands_out_is_refused_unread() -> None:
-    """60 MB would be requested without use, or the person would see an internal error."""
+    """60 MB would be requested in vain, or the person would see an internal error."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler):
         large = FakeFile(

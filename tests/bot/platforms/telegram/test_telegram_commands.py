@@ -41,14 +41,14 @@ def test_a_command_and_its_text_are_told_apart() -> None:
 
 
 def test_the_addressed_bot_is_named() -> None:
-    """A command for another bot would be taken for ours."""
+    """A command for another bot would be regarded as this bot's."""
     assert read("/image@Usher_Bot=flux=cat") == TypedCommand(
         command="image", addressee="usher_bot", text="flux cat"
     )
 
 
 def test_a_command_later_in_a_text_is_none() -> None:
-    """People who talk about a command would start it."""
+    """People who talk about a command would call it."""
     for text in ("a cat", "see /image cat", "https://a.org/image", "", "/"):
         assert read(text) is None, text
 

@@ -1,4 +1,4 @@
-"""What goes wrong on Telegram: limits, outages, lost messages and chats, updates that come again."""
+"""What goes wrong on Telegram: limits, outages, lost messages and chats, repeated updates."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -106,7 +106,7 @@ async def test_many_waiting_updates_are_all_served() -> None:
 
 
 async def test_an_update_nobody_can_read_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
-    """One update the library cannot read would keep all later ones away forever."""
+    """One update that the library cannot read would block all later ones forever."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler):
         fake.api.updates.append({"update_id": 5_000_001, "message": {"message_id": "?"}})
@@ -121,7 +121,7 @@ async def test_an_update_nobody_can_read_is_passed_over(caplog: pytest.LogCaptur
 async def test_a_broken_handler_does_not_end_the_connection(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """One bug in one command would take the whole platform down, or come again forever."""
+    """One bug in one command would stop the whole platform, or the update come again forever."""
 
     async def broken(_call: Invocation) -> None:
         raise ZeroDivisionError
@@ -162,7 +162,7 @@ async def test_receiving_goes_on_after_an_outage() -> None:
 
 
 def test_pauses_grow_and_end() -> None:
-    """A bot without a network would ask Telegram without pause, or not for hours."""
+    """A bot without a network would call Telegram without pause, or not for hours."""
     assert list(islice(telegram_updates.pauses_s(), 8)) == [1, 2, 4, 8, 16, 32, 60, 60]
 
 
@@ -177,7 +177,7 @@ async def test_a_wrong_token_ends_the_platform_with_a_clear_error() -> None:
 
 
 async def test_a_token_revoked_while_running_ends_the_platform() -> None:
-    """After a revoked token the bot would ask forever."""
+    """With a revoked token the bot would keep trying forever."""
     async with FakeTelegram() as fake:
         fake.fail("getUpdates", status=401, text="Unauthorized")
         with pytest.raises(ChatRefused):
@@ -188,7 +188,7 @@ async def test_a_token_revoked_while_running_ends_the_platform() -> None:
 
 
 async def test_the_fakes_limits_are_met_as_slow_down() -> None:
-    """A request that Telegram limits would neither be refused by the fake nor reported."""
+    """The fake would not refuse a request beyond Telegram's limits, or the bot not report it."""
     limits = Limits()
     async with bot_with_message(limits=limits) as (fake, chat, ref):
         for number in range(19):
@@ -229,7 +229,7 @@ REFUSALS: list[tuple[int, str, type[ChatError]]] = [
 
 
 async def test_each_refusal_says_how_to_react() -> None:
-    """A dead chat would be tried forever, or one deleted message would give a whole chat up."""
+    """A deleted chat would be tried forever, or a chat be given up for one deleted message."""
     async with bot_with_message() as (fake, chat, ref):
         for status, text, kind in REFUSALS:
             for method, call in (
@@ -275,7 +275,7 @@ async def test_a_message_too_old_to_delete_is_said() -> None:
 
 
 async def test_formatting_that_is_refused_is_left_out() -> None:
-    """An answer would be lost because Telegram does not like one of its entities."""
+    """An answer would be lost because Telegram refuses one of its entities."""
     styled = Content(body=(Markdown("**new**"),))
     text = "Bad Request: can't parse entities: unsupported type"
     async with bot_with_message() as (fake, chat, ref):
@@ -348,7 +348,7 @@ async def test_a_send_that_never_left_may_be_repeated() -> None:
 
 
 async def test_a_telegram_that_cannot_be_reached_is_told_in_words() -> None:
-    """Anyone who checks a configuration would read the name of a library's error."""
+    """A person who checks a configuration would read the name of a library's error."""
     fake = FakeTelegram()
     chat = Telegram(TOKEN, base_url=f"http://127.0.0.1:{port_of(fake)}/bot")
     with pytest.raises(ChatUnavailable, match=r"^cannot reach Telegram: "):
@@ -373,7 +373,7 @@ async def test_an_album_is_not_repeated_for_what_comes_after_it() -> None:
 
 
 async def test_the_token_is_in_no_log_line(caplog: pytest.LogCaptureFixture) -> None:
-    """Any reader of a debug log would own the bot."""
+    """Any reader of a debug log could take over the bot."""
     caplog.set_level("DEBUG")
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler) as chat:

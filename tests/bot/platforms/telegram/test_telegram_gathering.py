@@ -1,4 +1,4 @@
-"""Parts of albums in virtual time: gathered while they come, confirmed when they are durable."""
+"""Parts of albums in virtual time: gathered as they come, confirmed when they are durable."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -37,14 +37,14 @@ def gathered(*arrivals: tuple[float, str | None]) -> list[tuple[int, ...]]:
 
 
 def test_an_album_is_whole_when_no_part_has_come_for_a_while() -> None:
-    """An image that is uploaded a little later would be a request of its own."""
+    """An image that is uploaded a little later would become a separate request."""
     slow = [(0.8 * ALBUM_QUIET_S * number, "a") for number in range(4)]
     assert gathered(*slow) == [(1, 2, 3, 4)]
     assert gathered((0.0, "a"), (3 * ALBUM_QUIET_S, "a")) == [(1,), (2,)]
 
 
 def test_other_messages_do_not_wait_for_an_album() -> None:
-    """A /cancel would take as long as a person's holiday images."""
+    """A /cancel would wait for the upload of a person's holiday photos."""
     assert gathered((0.0, "a"), (0.0, None), (0.0, "b"), (0.5, "a")) == [(2,), (3,), (1, 4)]
 
 
@@ -66,7 +66,7 @@ def test_an_album_that_is_as_large_as_can_be_waits_for_nothing() -> None:
 async def test_no_part_is_lost_whenever_the_bot_dies(
     gaps: list[tuple[float, str | None]], lives: list[float]
 ) -> None:
-    """An image would be confirmed to Telegram, and be gone with the crash."""
+    """An image would be confirmed to Telegram, and be lost in the crash."""
     at, arrivals = 0.0, []
     for gap, album in gaps:
         at += gap

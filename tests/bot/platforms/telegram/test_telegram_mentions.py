@@ -1,4 +1,4 @@
-"""The bot's name leaves a text without harm to the rest of it."""
+"""The bot's name is removed from a text without damage to the rest."""
 
 from hypothesis import given
 from hypothesis import strategies as st

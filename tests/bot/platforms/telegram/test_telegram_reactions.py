@@ -1,4 +1,4 @@
-"""Real python-telegram-bot against a fake Bot API: 👀 below a request in a group."""
+"""Real python-telegram-bot with a fake Bot API: 👀 below a request in a group."""
 
 from tests.bot.platforms.discord.discord_bot import RecordingHandler
 from tests.bot.platforms.telegram.telegram_bot import running
@@ -10,13 +10,13 @@ def _reacted(fake: FakeTelegram) -> int:
 
 
 async def _reacted_elsewhere(fake: FakeTelegram) -> None:
-    """Wait until the bot has reacted in another group, to a request that came later."""
+    """Wait until the bot has reacted to a later request in another group."""
     asked = fake.person(7).says("/image dog", chat=fake.group(-1002))
     await fake.wait_for(lambda: asked.reaction)
 
 
 async def test_a_request_in_a_group_is_seen_before_it_is_answered() -> None:
-    """In a crowded group nobody would know for a while whether the bot has read them."""
+    """In a crowded group nobody would know for a while whether the bot has read their request."""
     async with FakeTelegram() as fake, running(fake, RecordingHandler()):
         person, group = fake.person(7), fake.group()
         others = [person.says("/image cat"), person.says("/queue", chat=group)]
@@ -28,7 +28,7 @@ async def test_a_request_in_a_group_is_seen_before_it_is_answered() -> None:
 
 
 async def test_a_group_without_the_reaction_is_left_alone() -> None:
-    """Each request would be refused once more, and a refusal could cost the call."""
+    """Each request would be refused again, and a refusal could cost the call."""
     async with FakeTelegram() as fake, running(fake, RecordingHandler()):
         person, group = fake.person(7), fake.group()
         group.reactions = frozenset("👍")
@@ -41,7 +41,7 @@ async def test_a_group_without_the_reaction_is_left_alone() -> None:
 
 
 async def test_a_flood_and_a_deleted_request_do_not_end_reactions() -> None:
-    """A request that vanished would silence its group, and a pause Telegram asks for be ignored."""
+    """A deleted request would end all reactions in its group, or Telegram's pauses be ignored."""
     async with FakeTelegram() as fake, running(fake, RecordingHandler()):
         person, group = fake.person(7), fake.group()
         fake.fail("setMessageReaction", status=400, text="Bad Request: message to react not found")

@@ -32,7 +32,7 @@ chats:
 
 @pytest.mark.thorough
 async def test_a_voice_message_is_answered_once_and_read_aloud(tmp_path: Path) -> None:
-    """The main job of a phone would not work: holding the button and speaking."""
+    """Holding the button of a phone and speaking would not work."""
     config = CONFIG.replace("IMAGE_S", "0.3").replace("\nchats:\n", MODELS)
     async with FakeTelegram() as fake, on_telegram(fake, tmp_path, config) as parts:
         person = fake.person(7, "Ada")

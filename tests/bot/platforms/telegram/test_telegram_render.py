@@ -127,7 +127,7 @@ _CODE = {MessageEntity.CODE, MessageEntity.PRE}
 
 
 def found_by_telegram(message: OutgoingTelegram) -> list[str]:
-    """Return the mentions Telegram's server finds: anywhere but in the code it was told of."""
+    """Return the mentions that Telegram's server finds: everywhere but in marked code."""
     raw = message.text.encode("utf-16-le")
     for each in message.entities[:ENTITIES_MOST]:
         if each.type in _CODE:
@@ -137,7 +137,7 @@ def found_by_telegram(message: OutgoingTelegram) -> list[str]:
 
 
 def test_no_trick_makes_a_mention() -> None:
-    """A model talked into it, or a name, could call people who are not there."""
+    """A model that is talked into it, or a name, could call people who are not there."""
     cases: list[str] = [
         "@@durov",
         "@\u202edurov",
@@ -162,7 +162,7 @@ def test_no_trick_makes_a_mention() -> None:
 def test_nothing_that_is_cut_or_bare_mentions_anybody(
     text: str, most: int, formatted: bool
 ) -> None:
-    """A mention could appear where a long answer is cut, or sent without its formatting."""
+    """A mention could appear where a long answer is cut, or is sent without its formatting."""
     for part in (text, Markdown(text)):
         content = Content(body=(part, " ▌"))
         message = outgoing(content, group=False, now=NOW, most=most, formatted=formatted)
@@ -171,14 +171,14 @@ def test_nothing_that_is_cut_or_bare_mentions_anybody(
 
 
 def test_code_and_addresses_of_mail_keep_their_signs() -> None:
-    """Code copied out of an answer would not run, or an address could not be copied."""
+    """Code copied from an answer would not run, or an address could not be copied."""
     text = "```\n@decorator\n```\n`@x` a@b.org"
     message = shown(Markdown(text))
     assert message.text == "@decorator\n@x a@b.org"
 
 
 def test_a_moment_is_shown_in_the_readers_own_time() -> None:
-    """People would read times of another country, and countdowns would stand still."""
+    """People would read times of another time zone, or countdowns would not change."""
     message = shown("ready ", Moment(1_700_000_000.9, before="at "), "!")
     assert message.text == "ready at 22:13 UTC!"
     [entity] = message.entities
@@ -218,7 +218,7 @@ def test_the_mentioned_person_is_notified_in_a_group_only() -> None:
 
 
 def test_the_longest_part_gives_way() -> None:
-    """A long prompt would hide where a job stands, or a message be refused as too long."""
+    """A long prompt would hide the job's place, or a message be refused as too long."""
     message = shown("⏳ #3 · ", "🐈" * 5000, " · ready ", Moment(NOW))
     assert utf16_length(message.text) <= TEXT_MOST
     assert utf16_length(message.text) >= TEXT_MOST - 1
@@ -244,7 +244,7 @@ _MARKS = st.text(alphabet="ab \n*_~`[]()!#>\\@🐈-1.:/ht", max_size=120)
 @example([Markdown("***a** b*")], False)
 @example([Markdown("*a **b* c**")], False)
 def test_whatever_is_written_telegram_takes_it(parts: list[Part], group: bool) -> None:
-    """An answer that is valid for no one would keep a result from being delivered."""
+    """An answer that Telegram refuses would keep a result from being delivered."""
     message = outgoing(Content(body=tuple(parts), mention="7"), group=group, now=NOW)
     assert utf16_length(message.text) <= TEXT_MOST
     assert len(message.entities) <= ENTITIES_MOST
@@ -276,7 +276,7 @@ def _check_entities(message: OutgoingTelegram) -> None:
 
 @given(_MARKS)
 def test_no_word_of_an_answer_is_lost(markdown: str) -> None:
-    """A character that is no mark would take words with it."""
+    """A character that is not formatting would remove words with it."""
     kept = [sign for sign in markdown if sign in "ab🐈1"]
     read = [sign for sign in styled(parse(markdown)).text if sign in "ab🐈1"]
     if "](" not in markdown and "```" not in markdown and "~~~" not in markdown:
@@ -284,7 +284,7 @@ def test_no_word_of_an_answer_is_lost(markdown: str) -> None:
 
 
 def test_a_button_of_another_age_is_not_read() -> None:
-    """Data of another version, or that a person made up, would reach a command."""
+    """Data of another version, or data that a person made up, would reach a command."""
     for data in ("", "cancel", "cancel:", "cancel:x", "a b:1", "x:1:2:3", "c:²"):
         assert pressed(data) is None, data
 

@@ -60,7 +60,7 @@ async def both_ways(file: File, *, spoiler: bool = False) -> list[FakeMessage]:
 async def test_it_plays_in_place_with_its_size_and_length(
     make: Callable[[], File], kind: str
 ) -> None:
-    """A video would be a document without a player, or a square of no length."""
+    """A video would be a document without a player, or a square without a length."""
     file = make()
     for message in await both_ways(file):
         assert message.file is not None
@@ -73,7 +73,7 @@ async def test_it_plays_in_place_with_its_size_and_length(
 
 
 async def test_an_animation_is_never_shown_as_a_still() -> None:
-    """Half of the result would be missing, without a word."""
+    """Half of the result would silently be missing."""
     for kind in ("WEBP", "PNG"):
         for message in await both_ways(moving(kind)):
             assert message.file is not None, kind
@@ -104,7 +104,7 @@ async def test_videos_and_images_come_in_one_album_and_sounds_in_another() -> No
 
 
 async def test_a_video_telegram_refuses_comes_as_a_document() -> None:
-    """A video that only Telegram finds fault with would never be delivered."""
+    """A video with which only Telegram finds fault would never be delivered."""
     content = Content(body=("done",), files=(made("mp4"),))
     async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
         fake.person(7)
@@ -117,7 +117,7 @@ async def test_a_video_telegram_refuses_comes_as_a_document() -> None:
 
 @pytest.mark.thorough
 async def test_a_long_silent_video_has_a_slider() -> None:
-    """Clients show a video without a track of sound as a loop that cannot be wound."""
+    """Without a sound track, clients show a video as a loop that cannot be rewound."""
     long = made("mp4", frames=16 * 11, silent=True)
     for message in await both_ways(long):
         assert message.file is not None
@@ -127,7 +127,7 @@ async def test_a_long_silent_video_has_a_slider() -> None:
 
 
 async def test_an_answer_read_aloud_is_a_voice_message() -> None:
-    """It would be a file to download, in a chat where people speak."""
+    """It would be a file to download in a chat where people speak."""
     async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
         for kind in ("mp3", "wav", "ogg"):
             person = fake.person(7)
@@ -139,7 +139,7 @@ async def test_an_answer_read_aloud_is_a_voice_message() -> None:
 
 
 async def test_where_voices_are_forbidden_a_sound_comes() -> None:
-    """A person who receives no voice messages would never get the answer."""
+    """A person who accepts no voice messages would never get the answer."""
     async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
         person = fake.person(7)
         fake.fail("sendVoice", status=400, text="Bad Request: VOICE_MESSAGES_FORBIDDEN")
@@ -150,7 +150,7 @@ async def test_where_voices_are_forbidden_a_sound_comes() -> None:
 
 
 async def test_a_large_file_is_read_in_pieces() -> None:
-    """A video of 50 MB would hold up everything else while it is copied into a socket at once."""
+    """A video of 50 MB would block everything else while it is copied into a socket at once."""
     file = File(name="wan-1.mp4", mime="video/mp4", data=bytes(range(256)) * 10_000)
     document = as_document(file)
     sent = document.parameters(spoiler=False)["document"]

@@ -36,7 +36,7 @@ LIBRARIES = """performance.getEntriesByType("resource").map(({ name }) => name)
 
 
 async def test_formulas_are_typeset_and_prices_stay_prices(stage: Stage) -> None:
-    """A reader would see TeX, and a shop's offer as a formula."""
+    """A reader would see TeX, or a shop's prices as a formula."""
     page = stage.page
     await stage.show(Content(body=(Markdown("It costs $5 and $6."),)))
     assert await page.evaluate(LIBRARIES) == 0
@@ -83,7 +83,7 @@ async def test_code_is_copied_where_the_browser_has_no_clipboard(stage: Stage) -
 async def test_an_answer_names_the_files_it_is_about_and_opens_them(
     stage: Stage, tmp_path: Path
 ) -> None:
-    """Further up or after a restart, nobody would know which of ten reports was summed up."""
+    """After some messages or a restart, nobody would know which of ten reports was summarised."""
     page, cat, report = stage.page, tmp_path / "cat.png", tmp_path / "report.txt"
     await asyncio.to_thread(cat.write_bytes, image().data)
     await asyncio.to_thread(report.write_text, "Sales went up.")

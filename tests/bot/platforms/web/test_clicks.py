@@ -41,7 +41,7 @@ document.elementFromPoint = (...at) => {
 async def test_an_element_without_a_size_is_not_clicked_before_it_has_one(
     chromium: Chromium,
 ) -> None:
-    """What it lies in would be clicked, and the test would wait a minute for what never began."""
+    """The element around it would be clicked, and the test wait a minute for nothing."""
     async with chromium.page() as page:
         await page.goto(GROWING)
         await page.click("button")

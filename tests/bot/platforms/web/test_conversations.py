@@ -1,4 +1,4 @@
-"""A person's conversations: each apart from the others, and all of them that person's only."""
+"""A person's conversations: separate from each other, and visible only to that person."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -74,7 +74,7 @@ async def test_a_result_elsewhere_is_marked_until_it_is_seen_on_any_page() -> No
 
 
 async def test_conversations_are_named_found_and_deleted() -> None:
-    """What the side bar offers would have no effect."""
+    """The buttons of the side bar would have no effect."""
     async with running(web_chat(port=0), ScriptedHandler()) as web, tab(web) as page:
         for key, words in ((CATS, "Tell me of cats"), (DOGS, "and of dogs")):
             await page.say(words, conversation=key)
@@ -92,7 +92,7 @@ async def test_conversations_are_named_found_and_deleted() -> None:
 
 
 async def test_no_one_reaches_another_persons_conversation() -> None:
-    """With a key one has seen, one could read, press, name or delete what is another person's."""
+    """With a key that they have seen, a person could read, press, name or delete another's."""
     handler, log = ScriptedHandler(), MemoryLog()
     people = FixedPeople(
         {"a" * 20: WebPerson(id="ada", name="A"), "b" * 20: WebPerson(id="ben", name="B")}

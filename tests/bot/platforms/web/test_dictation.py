@@ -1,4 +1,4 @@
-"""Speaking to the page: a recording becomes a job like any other, and its words come back."""
+"""Speaking to the page: a recording becomes a job like any other, and its text comes back."""
 
 import asyncio
 import re
@@ -46,7 +46,7 @@ async def browsing(url: str, cookie: str = "") -> AsyncIterator[aiohttp.ClientSe
 
 
 async def spoken(browser: aiohttp.ClientSession, data: bytes, key: str = KEY) -> Any:
-    """Send a recording and return what the page is told."""
+    """Send a recording and return what the page is sent."""
     async with browser.post(f"dictation/{key}", data=data) as answer:
         assert answer.status == 200
         return await answer.json()
@@ -62,7 +62,7 @@ async def heard(browser: aiohttp.ClientSession, key: str = KEY) -> Any:
 
 
 async def test_a_recording_is_a_job_of_its_person_and_of_nobody_else(tmp_path: Path) -> None:
-    """Others could read what someone said, or a repeated request would be transcribed twice."""
+    """Others could read what a person said, or a repeated request would be transcribed twice."""
     page = f"{{port: 0, token: {OWNER}}}"
     async with on_web(tmp_path, HEARS, page=page) as (url, parts):
         async with opened(url, cookie=OWNER) as tab:
@@ -97,7 +97,7 @@ async def test_a_recording_is_a_job_of_its_person_and_of_nobody_else(tmp_path: P
 
 
 async def test_what_is_refused_is_said_in_a_sentence(tmp_path: Path) -> None:
-    """A damaged recording or a limit would end in silence, or in a fault."""
+    """A damaged recording or a reached limit would end silently, or in an internal error."""
     limits = "limits: {per_hour: 1}\n"
     async with on_web(tmp_path, HEARS + limits) as (url, _), browsing(url) as browser:
         assert "can't play this recording" in (await spoken(browser, b"noise"))["why"]

@@ -60,7 +60,7 @@ async def visitor(tmp_path: Path) -> AsyncIterator[Visitor]:
 
 
 async def test_a_person_sees_their_own_results_and_nobody_elses(visitor: Visitor) -> None:
-    """A stranger's images would be shown, or one's own be missing."""
+    """A stranger's images would be shown, or a person's own be missing."""
     await visitor.draws("a cat --count 2")
     await visitor.draws("a fox", user=STRANGER)
     answer = await visitor.asks()
@@ -105,7 +105,7 @@ async def test_results_are_found_by_words_model_kind_and_mark(visitor: Visitor) 
 async def test_a_deleted_result_leaves_the_gallery_with_its_mark(
     visitor: Visitor, how: str
 ) -> None:
-    """The page would go on showing what its owner had deleted."""
+    """The page would keep showing what its owner had deleted."""
     await visitor.draws("a cat")
     assert await visitor.marks("1/1") == 204
     await visitor.usher.says(how, user=MINE)

@@ -27,7 +27,7 @@ HIDING = ABLE + "rooms: {web: {spoiler: true}}\n"
 
 
 async def gallery(page: Page, usher: Installation, *, phone: bool = False) -> None:
-    """Sign in and open the gallery with the menu, on a phone from its drawer."""
+    """Sign in and open the gallery with the menu, on a phone with its drawer."""
     await page.look(width=390 if phone else 1100, phone=phone)
     await page.goto(f"{usher.web.url}?token={'x' * 20}")
     await page.wait_text("Connected")
@@ -99,7 +99,7 @@ async def test_results_are_found_marked_continued_and_deleted(
 
 
 async def test_what_was_deleted_elsewhere_leaves(chromium: Chromium, tmp_path: Path) -> None:
-    """The page would say that the server is away, and keep what nobody has."""
+    """The page would say that the server is away, and keep showing deleted results."""
     async with (
         installation(tmp_path, ABLE) as usher,
         chromium.page() as page,
@@ -128,7 +128,7 @@ async def test_what_was_deleted_elsewhere_leaves(chromium: Chromium, tmp_path: P
 async def test_hidden_results_are_shown_on_request_and_large_enough_for_a_finger(
     chromium: Chromium, tmp_path: Path
 ) -> None:
-    """An operator hides images, and the gallery would show all of them at once."""
+    """The gallery would show all images that the operator hides elsewhere."""
     async with installation(tmp_path, HIDING) as usher, chromium.page() as page:
         visitor = Visitor(usher)
         await visitor.draws("a cat --count 2")

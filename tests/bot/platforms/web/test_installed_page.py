@@ -1,4 +1,4 @@
-"""The page as an installed one in a real Chromium: without its server, after an upgrade, in the back."""
+"""The page as an installed app in a real Chromium: offline, after an upgrade, in the background."""
 
 import pytest
 from aiohttp.web import Request, Response
@@ -73,7 +73,7 @@ async def test_the_page_opens_without_its_server_and_comes_back(
 
 
 def _record(monkeypatch: pytest.MonkeyPatch, asked: list[str]) -> None:
-    """Note the names of the files that browsers get from the server."""
+    """Record the names of the files that browsers get from the server."""
     answer = Assets.answer
 
     def noted(assets: Assets, request: Request, name: str) -> Response:
@@ -121,7 +121,7 @@ async def test_a_result_notifies_those_who_asked_for_it(chromium: Chromium) -> N
 
 
 async def test_a_page_whose_worker_was_not_installed_notifies_by_itself(chromium: Chromium) -> None:
-    """The bell would be on, and nothing ever be told: a worker that failed is never ready."""
+    """Notifications would be on, but none ever come: a failed worker is never ready."""
     async with (
         running(web_chat(port=0), ScriptedHandler()) as web,
         chromium.page("notifications") as page,
@@ -140,7 +140,7 @@ async def test_a_page_whose_worker_was_not_installed_notifies_by_itself(chromium
 
 
 async def test_a_browser_that_refuses_notifications_says_so(stage: Stage) -> None:
-    """The bell would do nothing, and nobody would know why."""
+    """The bell button would do nothing, and nobody would know why."""
     await stage.page.click("#bell")
     await stage.page.wait_text("Your browser blocks notifications", "#toast")
 

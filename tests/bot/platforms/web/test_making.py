@@ -42,7 +42,7 @@ KIND, SIZE = "[data-pick=kind] select", "[data-pick=size] select"
 
 
 async def test_the_choices_are_what_the_models_here_can_do(tmp_path: Path) -> None:
-    """A picker would offer a video where nothing makes one, or an option that is refused."""
+    """A picker would offer a video where no model makes one, or an option that is refused."""
     async with (
         on_web(tmp_path, SERVED) as (url, _),
         aiohttp.ClientSession(url) as browser,
@@ -68,7 +68,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
 
 
 async def choose(page: Page, picker: str, value: str) -> None:
-    """Choose a row of a native list, which the browser draws outside of the page."""
+    """Choose a row of a native list, which the browser draws outside the page."""
     await page.wait(f"document.querySelector('{picker} option[value={json.dumps(value)}]')")
     node = f"document.querySelector({json.dumps(picker)})"
     await page.evaluate(

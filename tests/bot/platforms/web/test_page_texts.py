@@ -45,14 +45,14 @@ def scripts(folder: str) -> str:
 
 
 def words(table: str) -> Mapping[str, str]:
-    """Return the words of a page in the default language."""
+    """Return the texts of a page in the default language."""
     found: Mapping[str, str] = json.loads(page_texts()[DEFAULT_LANGUAGE][1])[table]
     return found
 
 
 @TABLES
 def test_every_word_of_a_page_is_used(table: str, folder: str) -> None:
-    """The catalogue would grow dead texts, for every language to translate."""
+    """The catalogue would collect unused texts, to be translated into every language."""
     literals = set(re.findall(r'"([\w.-]+)"', scripts(folder)))
     assert words(table).keys() - literals - MADE[table] == set()
 
@@ -66,7 +66,7 @@ def test_every_word_that_a_page_says_exists(table: str, folder: str) -> None:
 
 
 def test_what_the_server_names_has_words() -> None:
-    """A reader would see a code on a GPU, or no sentence for a message that wasn't taken."""
+    """A reader would see a code on a GPU, or no reason why a message was not accepted."""
     assert words("page").keys() >= REFUSED
     commands = {f"said.{command}" for command in ACTS}
     assert words("dashboard").keys() >= {*get_args(Mode), *Residency, *HourSpan, *commands}
@@ -90,7 +90,7 @@ def test_a_spoken_name_holds_the_words_on_the_button(language: str) -> None:
 
 @pytest.mark.parametrize("language", CATALOGUES)
 async def test_a_browser_gets_the_words_of_its_language(language: str) -> None:
-    """A new language would be in the chats and not on the page."""
+    """A new language would be used in chats but not on the page."""
     async with (
         running(web_chat(port=0), ScriptedHandler()) as web,
         aiohttp.ClientSession(web.url) as browser,
@@ -104,7 +104,7 @@ async def test_a_browser_gets_the_words_of_its_language(language: str) -> None:
 
 
 async def test_a_browser_of_another_language_gets_english_and_asks_for_changes_only() -> None:
-    """The page would stay empty for its readers, or load its words again and again."""
+    """The page would stay empty for its readers, or load its texts again and again."""
     async with (
         running(web_chat(port=0), ScriptedHandler()) as web,
         aiohttp.ClientSession(web.url) as browser,

@@ -1,4 +1,4 @@
-"""The images of the page's history: whose they are, when they are gone, and how they are shown."""
+"""The images of the page's history: whose they are, when they are deleted, how they are shown."""
 
 from collections.abc import AsyncIterator
 from io import BytesIO
@@ -73,7 +73,7 @@ def _history() -> Content:
 async def test_a_line_of_the_history_has_its_image_and_its_button_beside_it(
     past: Stage, width: int
 ) -> None:
-    """Ten buttons would stand in rows far from their lines, and no image be recognised."""
+    """Ten buttons would appear in rows far from their entries, and no image be recognisable."""
     page = past.page
     await page.look(width=width, height=800, phone=width < 640)
     await past.show(_history())
@@ -102,7 +102,7 @@ async def test_a_line_of_the_history_has_its_image_and_its_button_beside_it(
 async def test_a_large_image_is_small_in_its_message_and_whole_in_the_large_view(
     past: Stage,
 ) -> None:
-    """A phone would fetch megabytes for each image, or the large view show a coarse one."""
+    """A phone would download megabytes for each image, or the large view show a coarse one."""
     page = past.page
     await past.show(Content(files=(File(name="big.png", mime="image/png", data=large()),)))
     await page.wait(f"document.querySelector('{LAST} img')?.naturalWidth === 1280")

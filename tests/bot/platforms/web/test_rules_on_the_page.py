@@ -54,7 +54,7 @@ OTHERS = frozenset(
 async def test_every_route_of_the_page_has_its_place_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A route that is added later would be a way round the rules that nobody looked at."""
+    """A route that is added later could be an unnoticed way round the rules."""
     with found_routes(monkeypatch) as places:
         async with on_web(tmp_path, SERVED):
             served = {each.path for each in places if not each.path.startswith("/operator")}
@@ -62,7 +62,7 @@ async def test_every_route_of_the_page_has_its_place_here(
 
 
 async def test_the_page_offers_and_takes_what_its_persons_rule_allows(tmp_path: Path) -> None:
-    """A picker, the microphone or a typed line would be a way round the rules."""
+    """A picker, the microphone or a typed command would be a way round the rules."""
     async with on_web(tmp_path, SERVED) as (url, parts):
         headers = {"Origin": url.rstrip("/")}
         async with aiohttp.ClientSession(url, headers=headers) as browser, opened(url) as tab:

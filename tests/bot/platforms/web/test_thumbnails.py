@@ -1,4 +1,4 @@
-"""What stands for a video, an animation or a sound in the history."""
+"""What represents a video, an animation or a sound in the history."""
 
 from io import BytesIO
 
@@ -14,7 +14,7 @@ from tests.backends.media.recorded_videos import video
 
 
 def shown(data: bytes) -> Image.Image:
-    """Return the small image the page gets of a still."""
+    """Return the small image that the page gets of a still."""
     small = smaller(data, THUMB)
     assert small
     with Image.open(BytesIO(small)) as opened:
@@ -41,7 +41,7 @@ async def test_without_the_libraries_a_video_has_its_sign(monkeypatch: pytest.Mo
 
 
 async def test_an_animation_shows_its_first_frame() -> None:
-    """It has no small form of its own, so its square would be empty."""
+    """Its square would be empty, as it has no small form of its own."""
     for kind in ("WEBP", "GIF"):
         frames = [Image.new("RGB", (40, 40), colour) for colour in ("red", "blue")]
         out = BytesIO()
@@ -59,7 +59,7 @@ async def test_an_image_stays_as_it_is() -> None:
 
 
 def test_a_length_is_told_as_players_do() -> None:
-    """A video of a second would last none, one of a minute 0:60."""
+    """A video of a second would have no length, or one of a minute 0:60."""
     cases: list[tuple[float, str]] = [
         (0.0, ""),
         (0.2, "0:01"),

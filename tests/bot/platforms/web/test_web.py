@@ -1,4 +1,4 @@
-"""The web chat as a platform: what people say comes in once, what is sent reaches their pages."""
+"""The web chat as a platform: messages arrive once, and what is sent reaches people's pages."""
 
 import asyncio
 from uuid import uuid4
@@ -29,7 +29,7 @@ CANCEL = Button(command="cancel", job_id=7, label="Cancel", danger=True)
 
 
 class SetClock:
-    """Tells the time it is set to."""
+    """A clock that shows the time it is set to."""
 
     at = 1_000_000.0
 
@@ -85,7 +85,7 @@ async def test_a_line_becomes_a_call_and_a_bubble(handler: ScriptedHandler) -> N
 async def test_a_chosen_language_reaches_all_pages_of_its_person_and_no_others(
     handler: ScriptedHandler,
 ) -> None:
-    """The other open page would go on in the old language, or everyone's be asked at each line."""
+    """The other open page would stay in the old language, or all be asked with each message."""
     ada, bob = WebPerson(id="ada", name="Ada"), WebPerson(id="bob", name="Bob")
     people = FixedPeople({"a" * 20: ada, "b" * 20: bob})
     async with (
@@ -118,7 +118,7 @@ class Unread(dict[str, str]):
 
 
 async def test_a_line_sent_again_is_one_call(handler: ScriptedHandler) -> None:
-    """A page that reconnects before it heard back would make every request twice."""
+    """A page that reconnects before it got the answer would make every request twice."""
     async with running(web_chat(port=0), handler) as web:
         key = uuid4().hex
         for _ in range(3):
@@ -144,7 +144,7 @@ async def test_a_line_sent_again_while_it_is_taken_waits_for_the_first(
 
 
 async def test_a_line_sent_again_after_a_restart_has_the_same_key(handler: ScriptedHandler) -> None:
-    """The queue could not tell that a repeated request is the one it already has."""
+    """The queue would not recognise that it already has the repeated request."""
     log, key = MemoryLog(), uuid4().hex
     for _ in range(2):
         async with running(Web(port=0, log=log), handler) as web, tab(web) as page:
@@ -194,7 +194,7 @@ async def test_a_button_that_is_not_there_cannot_be_pressed(handler: ScriptedHan
 async def test_an_attached_image_reaches_the_call_and_the_bubble(
     handler: ScriptedHandler,
 ) -> None:
-    """An image to start from would be lost on its way, or not shown in the chat."""
+    """An image to start from would be lost, or not shown in the chat."""
     file = image("a cat.png")
     async with running(web_chat(port=0), handler) as web, tab(web) as page:
         upload = await _upload(web, file, "photos\\a%20cat.png")
@@ -209,7 +209,7 @@ async def test_an_attached_image_reaches_the_call_and_the_bubble(
 
 
 async def test_an_image_is_stored_without_what_a_camera_wrote(handler: ScriptedHandler) -> None:
-    """The page would keep the place where a photo was taken, and give it back."""
+    """The page would keep the location where a photo was taken, and reveal it."""
     for kind in list(PLANTED):
         file = File(name="a.bin", mime=f"image/{kind.lower()}", data=PLANTED[kind]())
         async with running(web_chat(port=0), handler) as web, tab(web) as page:
@@ -235,7 +235,7 @@ async def test_a_line_whose_upload_is_gone_says_so(handler: ScriptedHandler) -> 
 
 
 async def test_an_empty_line_is_no_call(handler: ScriptedHandler) -> None:
-    """Blank lines would bother the bot and fill the chat."""
+    """Empty messages would disturb the bot and fill the chat."""
     async with running(web_chat(port=0), handler) as web, tab(web) as page:
         await page.say("  \n ")
         assert (await page.next("refused"))["reason"] == "empty"
@@ -251,7 +251,7 @@ async def test_a_very_long_line_is_left_to_the_bot_to_refuse(handler: ScriptedHa
 
 
 async def test_too_many_lines_are_refused_and_the_rest_works_on(handler: ScriptedHandler) -> None:
-    """One person's flood would reach the queue unbraked, or break their page."""
+    """One person's flood would reach the queue unchecked, or break their page."""
     web = web_chat(port=0, clock=SetClock())  # on a busy machine lines would come slowly enough
     async with running(web, handler), tab(web) as page:
         for at in range(CALLS_BURST + 5):
@@ -263,7 +263,7 @@ async def test_too_many_lines_are_refused_and_the_rest_works_on(handler: Scripte
 
 
 async def test_what_no_page_sends_is_refused_and_nothing_breaks(handler: ScriptedHandler) -> None:
-    """Garbage from one client would take its connection or the bot down."""
+    """Garbage from one client would break its connection or crash the bot."""
     cases: list[str] = [
         "",
         "{",
@@ -327,7 +327,7 @@ async def test_an_answer_is_a_bubble_and_a_private_one_is_quiet(handler: Scripte
 
 
 async def test_a_reconnect_brings_only_what_was_missed(handler: ScriptedHandler) -> None:
-    """Every lost connection would send the whole conversation again, or lose a part of it."""
+    """Every lost connection would send the whole conversation again, or lose part of it."""
     async with running(web_chat(port=0), handler) as web:
         kept = await web.send("local", Content(body=("seen",)))
         changed = await web.send("local", Content(body=("old",)))
@@ -357,7 +357,7 @@ async def test_a_page_that_knows_another_log_starts_over(handler: ScriptedHandle
 
 
 async def test_earlier_messages_come_when_asked_for(handler: ScriptedHandler) -> None:
-    """A long conversation could not be read back, or would be sent whole to every page."""
+    """A long conversation could not be read back, or would be sent in full to every page."""
     async with running(web_chat(port=0), handler) as web:
         for at in range(PAGE + 10):
             await web.send("local", Content(body=(f"message {at}",)))
@@ -391,7 +391,7 @@ async def test_a_page_that_saw_nothing_learns_of_all_that_came(handler: Scripted
 
 
 async def test_a_burst_of_edits_ends_with_the_newest(handler: ScriptedHandler) -> None:
-    """A streamed answer could stop short on the page, or pile up for a slow one."""
+    """A streamed answer could stop short on the page, or pile up for a slow page."""
     async with running(web_chat(port=0), handler) as web, tab(web) as page:
         ref = await web.send("local", Content(body=("0",)))
         for at in range(500):
@@ -431,7 +431,7 @@ async def test_a_file_keeps_its_address_across_edits(handler: ScriptedHandler) -
 
 
 async def test_a_replaced_preview_can_be_fetched_for_some_seconds(handler: ScriptedHandler) -> None:
-    """Over a slow line no preview would ever be seen: the next one comes before it is fetched."""
+    """On a slow connection no preview would ever be seen: each is replaced before it is fetched."""
     log, clock = MemoryLog(), SetClock()
     async with running(Web(port=0, log=log, clock=clock), handler) as web:
         ref = await web.send("local", Content(body=("step 1",)))
@@ -468,7 +468,7 @@ async def test_a_preview_that_is_replaced_while_it_is_sent_arrives_whole(
 
 
 async def test_nothing_is_served_of_a_message_that_was_deleted(handler: ScriptedHandler) -> None:
-    """A person who has an image deleted could still be shown it, or its preview."""
+    """A deleted image, or its preview, could still be shown."""
     log = MemoryLog()
     async with running(Web(port=0, log=log), handler) as web:
         ref = await web.send("local", Content(body=("step 1",)))
@@ -534,7 +534,7 @@ class FullLog(MemoryLog):
 async def test_a_log_that_cannot_be_written_refuses_lines_and_keeps_uploads(
     handler: ScriptedHandler,
 ) -> None:
-    """On a full disk a line would be lost without a word, or its image with it."""
+    """On a full disk a message would silently be lost, or its image with it."""
     log = FullLog()
     async with running(Web(port=0, log=log), handler) as web, tab(web) as page:
         upload = await _upload(web, image(), "cat.png")
@@ -559,7 +559,7 @@ class LostLog(MemoryLog):
 async def test_a_line_said_while_the_page_moves_is_left_for_the_page_to_repeat(
     handler: ScriptedHandler,
 ) -> None:
-    """A person would have to type it again, though the next process would have taken it."""
+    """A person would have to type it again, although the next process would accept it."""
     async with running(Web(port=0, log=LostLog()), handler) as web, tab(web) as page:
         await page.say("/image flux")
         async with asyncio.timeout(60):
@@ -572,7 +572,7 @@ async def test_a_line_said_while_the_page_moves_is_left_for_the_page_to_repeat(
 
 
 async def test_commands_are_offered_with_their_help(handler: ScriptedHandler) -> None:
-    """Completion would miss commands, or offer those for admins or that are only buttons."""
+    """Completion would miss commands, or offer admins' commands, or those of buttons."""
     web = web_chat(port=0, is_admin=lambda user: user == "web:boss")
     async with running(web, handler), tab(web, greet=False) as page:
         commands = {row["name"]: row for row in (await page.hello())["commands"]}
@@ -599,7 +599,7 @@ async def test_model_names_are_suggested(handler: ScriptedHandler) -> None:
 
 
 async def test_the_overview_is_pushed_when_it_changes(handler: ScriptedHandler) -> None:
-    """The page's header would show lines that are long gone."""
+    """The page's header would show outdated queues."""
     lines = [ModelQueue(model="flux", waiting=3, memory="loading")]
     web = web_chat(port=0, overview=lambda _: lines)
     async with running(web, handler), tab(web, greet=False) as page:

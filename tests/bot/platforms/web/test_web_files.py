@@ -1,4 +1,4 @@
-"""Files over HTTP: whole or a range, in pieces, and no one's memory but a piece each."""
+"""Files over HTTP: whole or a range, in pieces, and never more than a piece each in memory."""
 
 import asyncio
 import contextlib
@@ -33,7 +33,7 @@ WAIT_S = 60.0
 
 
 class Installation:
-    """A server with one file, on a loopback port; counts what is read of it."""
+    """A server with one file, on a loopback port; counts what is read from the file."""
 
     def __init__(self, sender: FileSender, file: Sendable | None = None) -> None:
         self.sender = sender
@@ -80,7 +80,7 @@ class Installation:
 
 
 async def test_a_range_is_exactly_that_part() -> None:
-    """A video could not be wound forward, or a broken download not be gone on with."""
+    """A player could not seek, and a broken download could not be continued."""
     cases: list[tuple[str | None, int, tuple[int, int] | None]] = [
         (None, 200, (0, SIZE)),
         ("bytes=0-", 206, (0, SIZE)),
@@ -118,7 +118,7 @@ async def test_a_part_of_another_version_is_the_whole_of_this_one() -> None:
 
 
 async def test_what_a_browser_has_is_not_sent_again_and_a_head_has_no_body() -> None:
-    """Every opening of the page would fetch all images again."""
+    """Each time the page is opened, all images would be downloaded again."""
     async with Installation(FileSender()) as installation, aiohttp.ClientSession() as session:
         async with session.get(installation.url, headers={"If-None-Match": '"tag"'}) as answer:
             assert (answer.status, await answer.read()) == (304, b"")
@@ -152,7 +152,7 @@ async def test_downloads_that_nobody_reads_hold_a_piece_each_and_are_ended(
 
 
 async def test_so_many_downloads_run_at_once() -> None:
-    """Each takes memory; one person could take everyone's."""
+    """Each takes memory; one person could use up everyone's."""
     turns = DownloadSlots(each=2, overall=3)
     holding = contextlib.AsyncExitStack()
     for whose in ("ada", "ada", "ben"):
@@ -171,7 +171,7 @@ async def test_so_many_downloads_run_at_once() -> None:
 
 
 async def test_a_file_that_goes_while_it_is_sent_is_cut_not_short() -> None:
-    """Half an image would pass for the whole one."""
+    """Half an image would be regarded as the whole one."""
     left = [FILE.data[:PIECE]]
 
     async def piece(_start: int, _length: int) -> bytes | None:
@@ -190,7 +190,7 @@ async def test_a_file_that_goes_while_it_is_sent_is_cut_not_short() -> None:
 async def test_files_of_the_page_come_from_the_database_in_pieces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each reader would have the whole file read into memory."""
+    """Each reader would cause the whole file to be read into memory."""
     database = await open_database(f"sqlite:///{tmp_path}/a.sqlite", migrations=(MIGRATIONS,))
     log = ChatLog(database)
     monkeypatch.setattr(log, "file", None)  # which reads the whole of it
@@ -209,7 +209,7 @@ async def test_files_of_the_page_come_from_the_database_in_pieces(
 
 
 def test_uploads_of_one_person_do_not_push_out_anothers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who attaches much would have others' files vanish before they send their line."""
+    """A person who attaches much would delete others' files before they send their message."""
     monkeypatch.setattr(calls, "UPLOADS_KEPT_BYTES", 100)
     made = Calls(
         platform="web",

@@ -63,7 +63,7 @@ async def test_a_form_goes_to_the_page_that_asked_and_comes_back_once() -> None:
 
 
 async def test_a_form_no_page_sends_is_not_taken() -> None:
-    """A stranger's program could fill the memory or reach a command with what it cannot read."""
+    """A stranger's program could fill the memory, or send a command what it cannot read."""
     cases: list[dict[str, object]] = [
         {"prompt": 7},
         {"x" * 100: "y"},
@@ -91,7 +91,7 @@ async def test_a_button_of_one_image_among_several_says_which() -> None:
 
 
 async def test_a_reply_brings_the_words_it_answers_along() -> None:
-    """A question about a message would be asked about nothing."""
+    """A question about a message would be sent without that message."""
     handler = ScriptedHandler()
     async with running(web_chat(port=0), handler) as web, tab(web) as page:
         ref = await web.send("local", Content(body=("a cat\nflux",)))
@@ -103,7 +103,7 @@ async def test_a_reply_brings_the_words_it_answers_along() -> None:
 
 
 class Stage:
-    """The page of one person, and the bot behind it, played by the test."""
+    """One person's page, and the bot behind it, played by the test."""
 
     def __init__(self, web: Web, handler: ScriptedHandler, page: Page) -> None:
         self.web = web
@@ -144,7 +144,7 @@ async def stage(chromium: Chromium) -> AsyncIterator[Stage]:
 
 @pytest.mark.browser
 async def test_a_form_is_filled_in_by_keyboard_alone(stage: Stage) -> None:
-    """A person who uses no mouse could not change a request; a title could become markup."""
+    """A person who uses no mouse could not change a request; or a title could become markup."""
     page = stage.page
     await stage.opened()
     assert await page.evaluate("document.querySelector('#form-title').innerText") == FORM.title
@@ -165,7 +165,7 @@ async def test_a_form_is_filled_in_by_keyboard_alone(stage: Stage) -> None:
 
 @pytest.mark.browser
 async def test_a_form_can_be_left_and_its_texts_stay_texts(stage: Stage) -> None:
-    """No one could get out of a form, or the old values would run as code."""
+    """No one could leave a form, or the old values would run as code."""
     page = stage.page
     await stage.opened()
     await page.press("Escape")
@@ -184,7 +184,7 @@ async def test_a_form_can_be_left_and_its_texts_stay_texts(stage: Stage) -> None
 
 @pytest.mark.browser
 async def test_a_hidden_image_is_seen_only_when_asked_for(stage: Stage) -> None:
-    """A chat that wants images hidden would show them, or never."""
+    """Hidden images would be shown at once, or never."""
     page, node = stage.page, "document.querySelector('.message:last-child .image')"
     drawing = Content(files=(image(shade=1),), spoiler=True)
     ref = await stage.show(drawing)

@@ -44,7 +44,7 @@ ATTACKS = (
 
 
 class Stage:
-    """The page of one person, and the bot behind it, played by the test."""
+    """One person's page, and the bot behind it, played by the test."""
 
     def __init__(self, web: Web, handler: ScriptedHandler, page: Page) -> None:
         self.web = web
@@ -52,7 +52,7 @@ class Stage:
         self.page = page
 
     async def say(self, text: str) -> Invocation:
-        """Type a line as a person would, and return the call it makes."""
+        """Type a message as a person would, and return the call it makes."""
         await self.page.click("#text")
         await self.page.type(text)
         await self.page.press("Enter")
@@ -90,7 +90,7 @@ async def stage(chromium: Chromium) -> AsyncIterator[Stage]:
 
 
 async def test_a_request_is_typed_watched_and_becomes_its_image(stage: Stage) -> None:
-    """The page's whole purpose: a command, its live position, previews, and the result."""
+    """The page would fail at its whole purpose: a command, its place, previews, and the result."""
     page = stage.page
     await page.wait_text("flux", "#overview")
     call = await stage.say("/image flux a cat")
@@ -121,7 +121,7 @@ async def test_a_request_is_typed_watched_and_becomes_its_image(stage: Stage) ->
 
 
 async def test_an_image_is_shown_large_and_can_be_downloaded(stage: Stage) -> None:
-    """People could not look at their image closely, or keep it."""
+    """People could not look at their image closely, or save it."""
     page = stage.page
     await stage.show(Content(files=(image("one.png"), image("two.png", shade=1))))
     await page.click(f"{LAST} .image")
@@ -138,7 +138,7 @@ async def test_an_image_is_shown_large_and_can_be_downloaded(stage: Stage) -> No
 
 
 async def test_a_streamed_answer_grows_and_keeps_its_elements(stage: Stage) -> None:
-    """Streaming would flicker, lose a selection, or show Markdown as signs."""
+    """Streaming would flicker, lose a selection, or show Markdown's marks."""
     page = stage.page
     text = "First **bold** and `code`.\n\n- one\n- two\n\n```python\nprint('hi')\n```\n\n## End\n\n"
     ref = await stage.show(Content(body=(Markdown(text[:28]),)))
@@ -157,7 +157,7 @@ async def test_a_streamed_answer_grows_and_keeps_its_elements(stage: Stage) -> N
 
 
 async def test_a_cursor_stays_in_the_line_it_writes(stage: Stage) -> None:
-    """A streaming answer's cursor would jump on a line of its own below the text."""
+    """A streaming answer's cursor would jump to a new line below the text."""
     page = stage.page
     ref = await stage.show(Content(body=(Markdown("One word"), "▌")))
     assert await page.text(f"{LAST} .markdown p") == "One word▌"
@@ -198,7 +198,7 @@ async def test_long_hostile_markdown_does_not_hang_the_page(stage: Stage) -> Non
 
 
 async def test_buttons_act_by_mouse_and_by_keyboard(stage: Stage) -> None:
-    """Without a mouse no one could cancel; with one, a press would do nothing."""
+    """Without a mouse no one could cancel, or a mouse click would do nothing."""
     page = stage.page
     ref = await stage.show(Content(body=("waiting",), buttons=((CANCEL,),)))
     await page.click(f"{LAST} .danger")
@@ -238,7 +238,7 @@ async def test_a_command_is_completed_by_keyboard_alone(stage: Stage) -> None:
 
 
 async def test_a_style_is_completed_and_choices_are_named(stage: Stage) -> None:
-    """People would have to memorise the styles and the words a command takes."""
+    """People would have to memorise the styles and the values of a command."""
     page = stage.page
     await page.type("/image cat --style n")
     await page.wait_text("noir", "#choices")
@@ -252,7 +252,7 @@ async def test_a_style_is_completed_and_choices_are_named(stage: Stage) -> None:
 
 
 async def test_an_empty_page_offers_what_a_newcomer_needs(stage: Stage) -> None:
-    """A person who has no job yet would be offered to cancel and to repeat one."""
+    """A person who has no job yet would be offered to cancel or repeat one."""
     names = "[...document.querySelectorAll('.start span')].map((node) => node.innerText)"
     assert await stage.page.evaluate(names) == ["/image"]
 
@@ -268,7 +268,7 @@ async def test_an_image_is_named_for_those_who_hear_the_page(stage: Stage) -> No
 
 
 async def test_a_short_label_says_in_words_what_it_does(stage: Stage) -> None:
-    """A screen reader would read "game die 2", and no one would guess what that does."""
+    """A screen reader would say "game die 2", and no one would guess what that does."""
     button = Button(command="show", job_id=7, label="Show 7", hint="Show job 7")
     await stage.show(Content(body=("done",), buttons=((button,),)))
     shown = f"document.querySelector('{LAST} .buttons button')"
@@ -279,7 +279,7 @@ async def test_a_short_label_says_in_words_what_it_does(stage: Stage) -> None:
 async def test_a_file_that_only_claims_to_be_an_image_stays_reachable(
     stage: Stage, tmp_path: Path
 ) -> None:
-    """It would leave an empty place, without a word of what was sent."""
+    """Its place would be empty, with no text about what was sent."""
     page = stage.page
     path = tmp_path / "fake.png"
     await asyncio.to_thread(path.write_bytes, b"no image")
@@ -295,7 +295,7 @@ async def test_a_file_that_only_claims_to_be_an_image_stays_reachable(
 async def test_one_image_too_many_is_told_until_something_changes(
     stage: Stage, tmp_path: Path
 ) -> None:
-    """The fifth image would be missing without a word."""
+    """The fifth image would silently be missing."""
     page = stage.page
     paths = [tmp_path / f"{number}.png" for number in range(5)]
     for path in paths:
@@ -329,7 +329,7 @@ async def test_arrow_up_brings_back_what_was_sent(stage: Stage) -> None:
 async def test_a_preview_that_did_not_come_is_not_asked_for_once_the_next_one_is_there(
     stage: Stage,
 ) -> None:
-    """The page would go on asking for images its server has dropped, with errors in its console."""
+    """The page would keep asking for deleted previews, with errors in its console."""
     broken = File(name="a.png", mime="image/png", data=b"no image")
     ref = await stage.show(Content(body=("step 1",)))
     await stage.web.edit(ref, Content(files=(broken,)))
@@ -341,7 +341,7 @@ async def test_a_preview_that_did_not_come_is_not_asked_for_once_the_next_one_is
 
 
 async def test_an_image_is_attached_and_sent(stage: Stage, tmp_path: Path) -> None:
-    """An image could not be started from on the page."""
+    """A person could not start from an image on the page."""
     page = stage.page
     path = tmp_path / "start.png"
     await asyncio.to_thread(path.write_bytes, image().data)
@@ -375,7 +375,7 @@ async def test_a_pasted_or_dropped_image_is_attached(stage: Stage, event: str) -
 
 
 async def test_a_reply_names_its_message(stage: Stage) -> None:
-    """A conversation could not be continued where it stands."""
+    """A conversation could not be continued by a reply."""
     page = stage.page
     ref = await stage.show(Content(body=(Markdown("The answer is 42."),)))
     await page.evaluate(f"document.querySelector('{LAST} .meta .plain').focus()")
@@ -388,7 +388,7 @@ async def test_a_reply_names_its_message(stage: Stage) -> None:
 
 
 async def test_a_press_whose_confirmation_was_lost_is_no_mistake(chromium: Chromium) -> None:
-    """A person who cancelled in the moment of a crash would be told that there was no such button."""
+    """A person who cancelled just before a crash would be told that there was no such button."""
     log, handler = MemoryLog(), ScriptedHandler()
     port = port_of(handler)
     async with chromium.page() as page:
@@ -408,7 +408,7 @@ async def test_a_press_whose_confirmation_was_lost_is_no_mistake(chromium: Chrom
 
 
 async def test_the_conversation_is_there_after_a_reload_and_a_restart(chromium: Chromium) -> None:
-    """Results would be gone with the tab or with the bot's process."""
+    """Results would be lost with the tab or with the bot's process."""
     log, handler = MemoryLog(), ScriptedHandler()
     port = port_of(handler)
     async with chromium.page() as page:
@@ -447,7 +447,7 @@ async def test_a_refused_line_can_be_written_again(stage: Stage) -> None:
 
 
 async def test_a_flood_of_lines_arrives_whole_and_in_order(stage: Stage) -> None:
-    """Lines typed faster than the server takes them would be lost, or overtake each other."""
+    """Messages typed faster than the server accepts them would be lost, or change order."""
     page = stage.page
     for at in range(CALLS_BURST + 3):
         await page.click("#text")
@@ -461,7 +461,7 @@ async def test_a_flood_of_lines_arrives_whole_and_in_order(stage: Stage) -> None
 async def test_a_line_that_came_too_fast_is_not_overtaken(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A later request would get the place in line of the one typed before it."""
+    """A later request would get the place in the queue of the one typed before it."""
     answers = iter([False])
     monkeypatch.setattr(Calls, "allowed", lambda *_: next(answers, True))
     for text in ("first", "second"):
@@ -508,7 +508,7 @@ async def test_earlier_messages_are_shown_above_those_that_are_there(stage: Stag
 
 
 async def test_the_page_follows_the_end_until_the_reader_scrolls_up(stage: Stage) -> None:
-    """A growing answer would run out of view, or tear away what a person is reading."""
+    """A growing answer would run out of view, or scroll away what a person is reading."""
     page = stage.page
     ref = await stage.show(Content(body=(Markdown("start"),)))
     at_end = "(() => { const s = document.querySelector('#scroll'); return s.scrollTop > 500 &&"
@@ -531,7 +531,7 @@ async def test_the_page_follows_the_end_until_the_reader_scrolls_up(stage: Stage
 
 
 async def test_what_grows_in_the_moment_of_scrolling_tears_nobody_away(stage: Stage) -> None:
-    """A person who scrolls up while an answer streams would be thrown back to its end."""
+    """A person who scrolls up while an answer streams would be returned to its end."""
     page = stage.page
     await stage.show(Content(body=(Markdown("\n\n".join(["more"] * 90)),)))
     scroll = "document.querySelector('#scroll')"
@@ -574,7 +574,7 @@ async def test_on_a_phone_everything_fits(stage: Stage, dark: bool) -> None:
 
 
 async def test_everything_pressable_has_a_name(stage: Stage) -> None:
-    """A screen reader would read out "button" and nothing more."""
+    """A screen reader would say "button" and nothing more."""
     page = stage.page
     await stage.show(Content(body=("x",), files=(image(),), buttons=((CANCEL, AGAIN),)))
     nodes = (await page.call("Accessibility.getFullAXTree"))["nodes"]
@@ -591,7 +591,7 @@ async def test_a_settled_message_is_read_out(stage: Stage) -> None:
 
 
 async def test_a_stranger_is_asked_to_sign_in(chromium: Chromium) -> None:
-    """Without the right token one would meet a broken page, or get in."""
+    """Without the right token a person would see a broken page, or get in."""
     token, handler = "correct-horse-battery-staple", ScriptedHandler()
     async with (
         running(web_chat(port=0, token=token), handler) as web,

@@ -1,4 +1,4 @@
-"""The page in a real Chromium while its server is away: what it says, and what is done meanwhile."""
+"""The page in a real Chromium while its server is away: what it says and does."""
 
 import asyncio
 import time
@@ -27,7 +27,7 @@ STATES = """window.states = [], window.tries = 0;
 
 
 async def test_work_goes_on_while_the_server_is_away(chromium: Chromium, tmp_path: Path) -> None:
-    """The state would flicker, times count down to what no one knows, and an image be lost."""
+    """The status would flicker, times count down to unknown ends, or an image be lost."""
     log, handler, path = MemoryLog(), ScriptedHandler(), tmp_path / "start.png"
     await asyncio.to_thread(path.write_bytes, image().data)
     port = port_of(handler)
@@ -64,7 +64,7 @@ async def test_work_goes_on_while_the_server_is_away(chromium: Chromium, tmp_pat
 async def test_a_line_that_comes_back_before_its_connection_broke_is_connected(
     stage: Stage,
 ) -> None:
-    """A moment without a network would leave "Connection lost" standing over a page that works."""
+    """A moment without a network would leave "Connection lost" on a page that works."""
     page = stage.page
     await page.evaluate("dispatchEvent(new Event('offline'))")
     await page.wait_text("Connection lost", "#connection")
@@ -74,7 +74,7 @@ async def test_a_line_that_comes_back_before_its_connection_broke_is_connected(
 
 @pytest.mark.thorough
 async def test_what_one_person_wrote_is_never_sent_as_the_next_one(chromium: Chromium) -> None:
-    """Two share a browser: what waits for the connection would go out in the other's name."""
+    """In a shared browser, one person's unsent messages would be sent in the other's name."""
     ada, ben = (FixedPeople({name * 9: WebPerson(id=name, name=name)}) for name in ("ada", "ben"))
     handler, log = ScriptedHandler(), MemoryLog()
     port = port_of(handler)
@@ -104,7 +104,7 @@ async def test_what_one_person_wrote_is_never_sent_as_the_next_one(chromium: Chr
 @pytest.mark.thorough
 @pytest.mark.parametrize("kept", ["{", "7", "null"])
 async def test_damaged_notes_of_the_browser_do_not_stop_the_page(stage: Stage, kept: str) -> None:
-    """The page would stay empty until somebody who knows how clears the browser's storage."""
+    """The page would stay empty until a person who knows how clears the browser's storage."""
     page = stage.page
     for storage in ("localStorage", "sessionStorage"):
         names = '["usher-making", "usher-outbox", "usher-draft", "usher-notify"]'

@@ -41,7 +41,7 @@ STEADY = f"""new Promise((done) => {{
 
 
 async def _steady(page: Page, at: str) -> None:
-    """Scroll to where messages are added and removed, and require that those in view stay there."""
+    """Scroll to where messages are added and removed, and require that visible ones do not move."""
     (words, top), (words_after, top_after) = await page.evaluate(STEADY.replace("AT", at))
     assert words == words_after
     assert abs(top - top_after) <= 1  # of a pixel's fractions
@@ -61,7 +61,7 @@ async def long(chromium: Chromium) -> AsyncIterator[Stage]:
 
 
 async def test_a_long_history_is_read_to_its_start_and_back(long: Stage) -> None:
-    """Thousands of messages in the document would make every change of one slow."""
+    """Thousands of messages in the document would make every change slow."""
     page = long.page
     for _ in range(3):  # what a reader looks at stays where it is
         await _steady(page, "300")
@@ -90,7 +90,7 @@ async def test_a_long_history_is_read_to_its_start_and_back(long: Stage) -> None
 
 
 async def test_a_fast_stream_is_drawn_at_most_once_a_frame(long: Stage) -> None:
-    """A slow phone would draw what nobody sees, and stand still while an answer streams."""
+    """A slow phone would draw frames that nobody sees, and not react while an answer streams."""
     page = long.page
     await page.call("Emulation.setCPUThrottlingRate", rate=4)
     ref = await long.show(Content(body=(Markdown("start"),)))

@@ -1,4 +1,4 @@
-"""The page in a real Chromium without a mouse: the ways between messages, and what is heard."""
+"""The page in a real Chromium without a mouse: moving between messages, and what is read out."""
 
 import pytest
 
@@ -29,7 +29,7 @@ async def _three(stage: Stage) -> None:
 
 
 async def test_keys_go_from_message_to_message_and_back_to_the_text(stage: Stage) -> None:
-    """Without a mouse, ten presses of Tab would lie between a person and their last image."""
+    """Without a mouse, a person would need ten presses of Tab to reach their last image."""
     page = stage.page
     await _three(stage)
     await page.click("#text")
@@ -47,7 +47,7 @@ async def test_keys_go_from_message_to_message_and_back_to_the_text(stage: Stage
 
 
 async def test_a_message_is_one_stop_until_it_is_entered(stage: Stage) -> None:
-    """Every button of every message would stand between the text and the header."""
+    """All buttons of every message would come between the text field and the header."""
     page = stage.page
     await _three(stage)
     await page.click("#text")
@@ -62,7 +62,7 @@ async def test_a_message_is_one_stop_until_it_is_entered(stage: Stage) -> None:
 
 
 async def test_what_is_drawn_into_the_entered_message_can_be_reached(stage: Stage) -> None:
-    """A message that gets new buttons while a person is in it would keep them to itself."""
+    """New buttons of the message that a person is in could not be reached."""
     page = stage.page
     ref = await stage.show(Content(body=("waiting",), buttons=((DELETE,),)))
     await page.click("#text")
@@ -74,7 +74,7 @@ async def test_what_is_drawn_into_the_entered_message_can_be_reached(stage: Stag
 
 
 async def test_a_message_says_whose_it_is_and_its_buttons_say_no_signs(stage: Stage) -> None:
-    """A screen reader would read "clockwise arrows Again", and not who is speaking."""
+    """A screen reader would say "clockwise arrows Again", and not who is speaking."""
     page = stage.page
     await stage.say("/image a cat")
     await stage.show(Content(body=("a cat",), buttons=((AGAIN,),)))
@@ -88,7 +88,7 @@ async def test_a_message_says_whose_it_is_and_its_buttons_say_no_signs(stage: St
 
 
 async def test_everything_to_press_is_large_enough_for_a_finger(stage: Stage) -> None:
-    """A target below 44 pixels is missed."""
+    """People would miss a target smaller than 44 pixels."""
     page = stage.page
     await page.look(width=390, height=844, phone=True)
     files = (image("1.png"), image("2.png", shade=9))
@@ -108,7 +108,7 @@ async def test_everything_to_press_is_large_enough_for_a_finger(stage: Stage) ->
 
 
 async def test_the_list_below_the_text_is_announced_and_allowed_there(stage: Stage) -> None:
-    """A field of several lines is no combobox: readers of the page would be told of keys it lacks."""
+    """A field of several lines is no combobox: screen readers would announce keys it lacks."""
     page = stage.page
     assert await page.evaluate("document.getElementById('text').role") is None
     assert not await page.evaluate("document.getElementById('text').hasAttribute('aria-expanded')")
@@ -117,7 +117,7 @@ async def test_the_list_below_the_text_is_announced_and_allowed_there(stage: Sta
 
 
 async def test_the_page_to_sign_in_has_its_landmark_and_heading(chromium: Chromium) -> None:
-    """Readers of the page jump to its main part and its heading, and would find neither."""
+    """Screen readers jump to a page's main part and its heading, and would find neither."""
     shown = "[...document.querySelectorAll('main')].filter((node) => node.checkVisibility())"
     web = web_chat(port=0, token="correct-horse-battery-staple")
     async with running(web, ScriptedHandler()), chromium.page() as page:
@@ -128,7 +128,7 @@ async def test_the_page_to_sign_in_has_its_landmark_and_heading(chromium: Chromi
 
 
 async def test_a_marked_choice_is_told_apart_by_enough_contrast(stage: Stage) -> None:
-    """What a command does could not be read in the very line that is marked."""
+    """A command's help could not be read in the very row that is marked."""
     page = stage.page
     await page.type("/im")
     await page.wait("document.querySelector('#choices [aria-selected=true]') !== null")
@@ -167,7 +167,7 @@ async def test_a_phone_has_the_pages_heading_and_a_menu_stands_in_its_landmark(
 
 @pytest.mark.parametrize("dark", [False, True])
 async def test_what_a_message_answers_is_told_by_enough_contrast(stage: Stage, dark: bool) -> None:
-    """The words quoted in one's own bubble could hardly be read."""
+    """The words quoted in a person's own message could hardly be read."""
     page = stage.page
     await page.look(dark=dark)
     await stage.show(Content(body=("The answer is 42.",)))

@@ -1,4 +1,4 @@
-"""The page in a real Chromium: what helps to read, to choose among images and to come back."""
+"""The page in a real Chromium: help with reading, choosing among images and coming back."""
 
 import time
 
@@ -40,7 +40,7 @@ SWIPE = """(() => {
 
 
 async def test_one_image_has_neither_number_nor_neighbours(stage: Stage) -> None:
-    """Buttons that do nothing would be pressed."""
+    """People would press buttons that do nothing."""
     page = stage.page
     await stage.show(Content(body=("one",), files=(image("1.png"),)))
     assert await page.evaluate("document.querySelector('.image').dataset.number") is None
@@ -49,7 +49,7 @@ async def test_one_image_has_neither_number_nor_neighbours(stage: Stage) -> None
 
 
 async def test_an_address_is_a_link_and_can_be_copied(stage: Stage) -> None:
-    """An invitation would have to be marked by hand, across a line's end."""
+    """An invitation would have to be selected by hand, across the end of a line."""
     page = stage.page
     link = "http://127.0.0.1:8080/?token=a-b_c"
     await stage.show(Content(body=(f"This link signs Ada in: {link}\nAnyone who has it is Ada.",)))
@@ -61,7 +61,7 @@ async def test_an_address_is_a_link_and_can_be_copied(stage: Stage) -> None:
 
 
 async def test_a_commands_name_writes_it_into_the_field(stage: Stage) -> None:
-    """A newcomer would have to type what stands before their eyes."""
+    """A newcomer would have to type a command that is in front of them."""
     page = stage.page
     await stage.show(Content(body=(Strong("Images"), "\n", CommandText("/image"), " <prompt>")))
     assert await page.text(".line strong") == "Images"
@@ -70,7 +70,7 @@ async def test_a_commands_name_writes_it_into_the_field(stage: Stage) -> None:
 
 
 async def test_progress_is_a_real_bar_and_numbers_stay_beside_their_units(stage: Stage) -> None:
-    """Five signs show nothing of the first tenth, and "17" would stand on another line than "GB"."""
+    """Five blocks cannot show the first tenth, and "17" would be on another line than "GB"."""
     page = stage.page
     await stage.show(Content(body=("step 4/80 ", ProgressBar(0.05), " · 17 GB, 13 s, 4 steps")))
     assert await page.evaluate("document.querySelector('progress').value") == 0.05
@@ -95,7 +95,7 @@ async def test_what_had_passed_when_it_was_told_does_not_count_down(stage: Stage
 
 
 async def test_no_room_is_kept_for_times_that_are_hidden(stage: Stage) -> None:
-    """A screen would hold three exchanges and look unfinished."""
+    """A screen would only hold three exchanges and look unfinished."""
     page = stage.page
     for words in ("first", "second"):
         await stage.show(Content(body=(words,)))
@@ -107,7 +107,7 @@ async def test_no_room_is_kept_for_times_that_are_hidden(stage: Stage) -> None:
 
 
 async def test_a_wide_table_is_moved_aside_and_its_words_stay_whole(stage: Stage) -> None:
-    """On a phone six columns would have two letters a line."""
+    """On a phone six columns would each be two letters wide."""
     page = stage.page
     await page.look(width=390, height=844, phone=True)
     await stage.show(Content(body=(Markdown(TABLES),)))
@@ -138,14 +138,14 @@ BROKEN_WORDS = """[...document.querySelectorAll(":is(th, td)")].flatMap((cell) =
 
 
 async def test_every_kind_of_file_can_be_chosen(stage: Stage) -> None:
-    """The dialog would hide the videos, recordings and documents that models take."""
+    """The dialog would hide the videos, recordings and documents that models accept."""
     assert await stage.page.evaluate("document.getElementById('file').accept") == ""
     assert await stage.page.evaluate("document.getElementById('attach').title") == "Attach files"
 
 
 @pytest.mark.parametrize("language", ["en", "de"])
 async def test_nothing_lies_over_anything_on_a_phone(stage: Stage, language: str) -> None:
-    """Times would stand in the next bubble, and long words run out of theirs."""
+    """Times would overlap the next message, and long words leave theirs."""
     page = stage.page
     await page.look(width=390, height=844, phone=True)
     if language == "de":

@@ -1,4 +1,4 @@
-"""The page in a real Chromium: what stands under a result, and the card of a job that waits."""
+"""The page in a real Chromium: the buttons below a result, and the card of a waiting job."""
 
 import time
 from pathlib import Path
@@ -46,7 +46,7 @@ async def _taken(handler: ScriptedHandler) -> tuple[str, dict[str, object]]:
 
 
 async def test_a_result_has_two_main_actions_and_asks_before_it_is_deleted(stage: Stage) -> None:
-    """Eight buttons would stand below an image, and one slip of a finger delete it."""
+    """Eight buttons would be below an image, and one slip of a finger would delete it."""
     page = stage.page
     await stage.show(Content(body=("a cat",), files=(image(),), buttons=ONE))
     row = f"[...document.querySelectorAll('{LAST} .button-row > *')]"
@@ -87,7 +87,7 @@ async def test_a_result_has_two_main_actions_and_asks_before_it_is_deleted(stage
 async def test_a_menu_closes_outside_by_its_own_button_and_when_the_phone_turns(
     stage: Stage,
 ) -> None:
-    """A menu would stay open over what a person wants to read."""
+    """A menu would cover what a person wants to read."""
     page = stage.page
     await stage.show(Content(body=("a cat",), files=(image(),), buttons=ONE))
     for outside in (f"{LAST} [aria-haspopup]", "#text"):
@@ -102,7 +102,7 @@ async def test_a_menu_closes_outside_by_its_own_button_and_when_the_phone_turns(
 
 
 async def test_an_answer_is_copied_and_repeated_under_it(stage: Stage) -> None:
-    """The two things people do with an answer would be in a menu."""
+    """The two most common actions for an answer would be hidden in a menu."""
     page = stage.page
     await stage.show(Content(body=(Markdown("**42**"),), buttons=(ALWAYS,)))
     row = f"[...document.querySelectorAll('{LAST} .button-row > *')].map((node) => node.innerText)"
@@ -114,7 +114,7 @@ async def test_an_answer_is_copied_and_repeated_under_it(stage: Stage) -> None:
 
 @pytest.mark.parametrize("phone", [False, True])
 async def test_each_of_four_images_has_its_own_actions(stage: Stage, phone: bool) -> None:
-    """Sixteen numbered buttons would stand below them, and people count images."""
+    """Sixteen numbered buttons would be below them, and people would have to count images."""
     page = stage.page
     await page.look(width=390 if phone else 1100, height=800, phone=phone)
     files = tuple(image(f"{at}.png", (300, 300), shade=40 * at) for at in (1, 2, 3, 4))
@@ -248,7 +248,7 @@ HEARD = """(() => {
 
 
 async def test_a_notice_makes_room_for_the_next_and_leaves(stage: Stage) -> None:
-    """Notices would pile up over the conversation, or stay there."""
+    """Notices would pile up over the conversation, or remain there."""
     page = stage.page
     await page.evaluate(
         "const set = window.setTimeout; window.setTimeout = (act, ms) => (ms === 5000 ? (window.leaves = act) && 0 : set(act, ms))"
@@ -269,7 +269,7 @@ async def test_a_notice_makes_room_for_the_next_and_leaves(stage: Stage) -> None
 
 
 async def test_the_reader_returns_from_another_view_to_where_they_were(stage: Stage) -> None:
-    """A look at the gallery would throw a person back to the end of their conversation."""
+    """Opening the gallery would return a person to the end of their conversation."""
     page = stage.page
     scroll = "document.getElementById('scroll')"
     frames = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
@@ -298,7 +298,7 @@ models:
 async def test_one_of_several_images_is_edited_where_it_stands(
     chromium: Chromium, tmp_path: Path
 ) -> None:
-    """A person who likes the second image would have to name it in a command they do not know."""
+    """A person who likes the second image would need a command that they do not know."""
     async with on_web(tmp_path, SERVED) as (url, _), chromium.page() as page:
         await page.goto(url)
         await page.wait_text("Connected")

@@ -46,7 +46,7 @@ async def test_conversations_from_the_first_line_to_the_last(stage: Stage) -> No
 
 
 async def test_a_conversation_is_found_named_and_deleted(stage: Stage) -> None:
-    """A person could not tidy up, or would delete with one careless press."""
+    """A person could not clean up, or would delete with one careless press."""
     page = stage.page
     await stage.show(Content(body=("all about cats",)))
     await page.click("#talk-new")
@@ -170,7 +170,7 @@ async def test_back_closes_what_lies_over_the_page_and_then_leaves_the_view(stag
 
 
 async def test_what_waits_to_be_sent_stays_in_its_conversation(stage: Stage) -> None:
-    """A line typed without a connection would be said in whichever conversation is open later."""
+    """A message typed without a connection would go to whichever conversation is open later."""
     page, key = stage.page, "a" * 16
     line = {"type": "say", "conversation": key, "text": "later"}
     outbox = [
@@ -197,7 +197,7 @@ async def test_a_damaged_address_opens_the_chat(stage: Stage, damaged: str) -> N
 
 
 async def test_the_way_to_more_conversations_is_there_after_a_search(stage: Stage) -> None:
-    """The older ones could not be reached before the list changed, nor by the keyboard."""
+    """The older ones could not be reached before the list changed, nor with the keyboard."""
     page = stage.page
     for number in range(43):
         await stage.web.send(f"local/{number:016x}", Content(body=(f"talk {number}",)))

@@ -1,4 +1,4 @@
-"""The panels: what they show is the reader's own, and what their controls do is what commands do."""
+"""Panels show only the reader's own data, and their controls do what commands do."""
 
 import asyncio
 from pathlib import Path
@@ -82,7 +82,7 @@ async def test_who_may_read_no_panel_is_told_why(locale: str, words: str) -> Non
 
 
 async def test_only_a_panels_own_acts_are_taken() -> None:
-    """Another site could act for its visitor, or a panel run what it has no control for."""
+    """Another site could act for its visitor, or a panel do something it has no control for."""
     handler = ScriptedHandler()
     async with running(web_chat(port=0, people=FixedPeople(TOKENS)), handler) as web:
         assert await post(web, act("settings")) == 401
@@ -114,7 +114,7 @@ async def choose(page: Page, setting: str, value: str) -> None:
 async def test_a_person_sets_uses_watches_and_finds(
     tmp_path: Path, chromium: Chromium, width: int
 ) -> None:
-    """The panels would be a second bot that knows less than the first."""
+    """The panels would be a second bot that can do less than the first."""
     async with crowded_bot(tmp_path) as (parts, web), chromium.page() as page:
         await page.look(width=width, height=844, phone=width == 390)
         await page.goto(f"{web.url}#settings")

@@ -1,4 +1,4 @@
-"""The page below a path of another name, whether the proxy removes the path or leaves it there."""
+"""The page under a path of its address, whether the proxy removes the path or keeps it."""
 
 import re
 from pathlib import Path
@@ -21,7 +21,7 @@ _ASKED = re.compile(r'(?:fetch(?:ed)?|socketAddress)\((["`][^"`]+["`])')
 
 
 def test_no_page_names_a_file_at_the_root_of_its_name() -> None:
-    """Below a path, the browser would ask another program for it, and show a bare page."""
+    """Under a path, the browser would ask another program for it, and show an unstyled page."""
     for folder in ("page", "dashboard_page"):
         for name, (kind, body) in page_files(folder).items():
             text = body.decode() if kind.startswith("text/") else ""
@@ -64,7 +64,7 @@ async def _whole(session: aiohttp.ClientSession, page: str) -> set[str]:
 
 
 async def _works(root: str, path: str) -> None:
-    """Open both pages and their sockets below an address that ends with a slash."""
+    """Open both pages and their sockets under an address that ends with a slash."""
     cookies = {"usher": TOKEN}
     async with aiohttp.ClientSession(cookies=cookies) as session:
         paths = await _whole(session, root) | await _whole(session, f"{root}operator")
@@ -113,7 +113,7 @@ async def test_the_page_works_where_nginx_removes_the_path() -> None:
 
 @pytest.mark.browser
 async def test_a_browser_uses_the_page_below_a_path(tmp_path: Path) -> None:
-    """The page would look right and send nothing, or its buttons would lead elsewhere."""
+    """The page would look right but send nothing, or its buttons would lead elsewhere."""
     example, handler = Example(path="/usher"), ScriptedHandler()
     with running_chromium(tmp_path) as browser:
         async with running(example.web, handler) as web, browser.page() as page:

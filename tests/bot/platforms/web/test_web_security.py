@@ -53,7 +53,7 @@ def handler() -> ScriptedHandler:
 
 
 def test_only_our_own_names_are_answered() -> None:
-    """A hostile site could point its name at our address and read the chat as its own."""
+    """A hostile site could point its name at this address and read the chat as its own."""
     cases: list[tuple[str, bool, bool]] = [
         ("127.0.0.1:8080", True, True),
         ("localhost:8080", True, True),
@@ -101,14 +101,14 @@ def test_only_our_own_page_is_listened_to() -> None:
 
 
 def test_a_page_reached_by_tls_is_not_one_in_the_clear() -> None:
-    """A person on the way could put a page of theirs beside ours and speak in its name."""
+    """An attacker in the network could put a page beside this one and speak in its name."""
     assert origin_allowed("https://usher.example", "usher.example", "https")
     assert not origin_allowed("http://usher.example", "usher.example", "https")
     assert origin_allowed("https://usher.example", "Usher.Example")  # a proxy that tells nothing
 
 
 async def test_a_rebound_name_reaches_nothing(handler: ScriptedHandler) -> None:
-    """The check of names would be missing on a route."""
+    """A route would lack the check of names."""
     async with running(web_chat(port=0), handler) as web:
         for path in ("", "static/app.js", "socket", "files/x"):
             status, _, _ = await _get(web, path, {"Host": "evil.example"})
@@ -192,7 +192,7 @@ def test_a_token_that_could_be_guessed_is_refused() -> None:
 
 
 async def test_a_stranger_gets_the_bare_page_and_nothing_else(handler: ScriptedHandler) -> None:
-    """Without a token one could read the chat or make requests."""
+    """Without a token a person could read the chat or make requests."""
     log = MemoryLog()
     async with running(Web(port=0, token=TOKEN, log=log), handler) as web:
         ref = await web.send("local", Content(files=(image(),)))
@@ -249,7 +249,7 @@ async def test_nothing_writes_a_token_to_the_log(
 
 
 async def test_a_person_taken_off_the_list_is_out_at_once(handler: ScriptedHandler) -> None:
-    """An open page would go on working after its token was taken back, here or elsewhere."""
+    """An open page would go on working after its token was withdrawn, here or elsewhere."""
     for elsewhere in (False, True):
         people, lines = _People(), len(handler.keys)
         async with (
@@ -268,7 +268,7 @@ async def test_a_person_taken_off_the_list_is_out_at_once(handler: ScriptedHandl
 
 
 async def test_a_large_image_arrives_whole(handler: ScriptedHandler) -> None:
-    """A big result would break the answer or arrive cut."""
+    """A large result would break the answer or arrive incomplete."""
     log = MemoryLog()
     file = File(name="big.png", mime="image/png", data=random.Random(7).randbytes(5_000_000))
     async with running(Web(port=0, log=log), handler) as web:
@@ -291,7 +291,7 @@ async def test_files_of_others_are_not_found(handler: ScriptedHandler) -> None:
 
 
 async def test_people_cannot_share_a_key(handler: ScriptedHandler) -> None:
-    """With another's key one would be handed the job it belongs to."""
+    """With another person's key, a person would be given the job it belongs to."""
     people = FixedPeople(
         {"a" * 20: WebPerson(id="ada", name="A"), "b" * 20: WebPerson(id="ben", name="B")}
     )
@@ -335,7 +335,7 @@ async def test_only_harmless_images_are_shown_in_place(handler: ScriptedHandler)
 async def test_an_upload_that_is_too_large_is_cut_off(
     handler: ScriptedHandler, announced: bool
 ) -> None:
-    """One upload could fill the memory, with an honest length or without one."""
+    """One upload could fill the memory, whether it states its length or not."""
 
     async def drip() -> AsyncIterator[bytes]:
         for _ in range(MAX_UPLOAD // 2**20 + 2):
@@ -356,7 +356,7 @@ async def test_an_upload_that_is_too_large_is_cut_off(
 
 @pytest.fixture
 def _no_frame_comes_slowly_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have no frame added to the burst, as on a busy machine each might be."""
+    """Delay the frames of a burst, as a busy machine may."""
     monkeypatch.setattr(open_page, "FRAMES_PER_S", 0.001)
 
 
@@ -376,7 +376,7 @@ async def test_a_flood_of_frames_closes_the_page(handler: ScriptedHandler) -> No
 
 @pytest.mark.usefixtures("_no_frame_comes_slowly_enough")
 async def test_who_reads_no_answers_gets_no_more(handler: ScriptedHandler) -> None:
-    """One client that only writes could fill the memory with answers to it."""
+    """A client that sends without reading could fill the memory with its answers."""
     async with running(web_chat(port=0), handler) as web, tab(web) as page:
         with contextlib.suppress(ConnectionError):
             for _ in range(FRAMES_BURST * 3):
@@ -398,7 +398,7 @@ async def test_a_frame_beyond_all_bounds_closes_the_page(handler: ScriptedHandle
 
 
 async def test_a_frame_of_too_many_values_closes_the_page(handler: ScriptedHandler) -> None:
-    """Each such frame kept the loop for a quarter of a second, and wrote a line into the log."""
+    """Each such frame blocked the loop for a quarter of a second, and wrote a line into the log."""
     async with running(web_chat(port=0), handler) as web, tab(web) as page:
         await page.send(type="say", key="k", text="x", uploads=[[]] * MAX_VALUES)
         assert await _close_code(page) == aiohttp.WSCloseCode.POLICY_VIOLATION
@@ -443,7 +443,7 @@ async def test_one_person_cannot_open_pages_without_end(handler: ScriptedHandler
 
 
 async def test_connections_without_end_are_ended(handler: ScriptedHandler) -> None:
-    """Strangers could use up all file handles, and the chats and servers would be cut off too."""
+    """Strangers could use up all file handles, which would also cut off the chats and servers."""
     app = web.Application()
     app.router.add_get("/", _hello)
     listener = Listener(app, limits=ConnectionLimits.of(20))
@@ -462,7 +462,7 @@ async def test_connections_without_end_are_ended(handler: ScriptedHandler) -> No
 
 
 async def test_who_never_finishes_a_request_is_not_waited_for() -> None:
-    """Connections that drip a header could be held forever, as many as there may be."""
+    """Connections that send a header slowly could be held forever, up to the limit."""
     app = web.Application()
     app.router.add_get("/", _hello)
     listener = Listener(app, who=lambda _request: "local", silent_s=3.0)
@@ -571,7 +571,7 @@ async def _answered(port: int) -> bool:
 
 
 class _People:
-    """One person whose token can be taken back."""
+    """One person whose token can be withdrawn."""
 
     def __init__(self) -> None:
         self.gone = False

@@ -1,4 +1,4 @@
-"""Small images of the page: who gets them, of what, and when they are gone."""
+"""Small images of the page: who gets them, of what, and when they are deleted."""
 
 import asyncio
 from functools import cache
@@ -42,7 +42,7 @@ class Kept:
 
 
 class Links:
-    """Signed links, none of which was ended or is followed."""
+    """Signed links, none of which has expired or is followed."""
 
     async def find(self, _ticket: Ticket) -> Original | None:
         return None
@@ -75,7 +75,7 @@ def moving() -> bytes:
 
 
 def test_an_image_becomes_small_and_what_is_none_becomes_nothing() -> None:
-    """A broken or animation would fail its message, or stand still."""
+    """A broken image would fail its message, or an animation stop moving."""
     with Image.open(BytesIO(smaller(large(), THUMB))) as small:
         assert (small.format, small.size) == ("WEBP", (THUMB, THUMB // 2))
     with Image.open(BytesIO(smaller(image().data, SCREEN))) as small:
@@ -85,7 +85,7 @@ def test_an_image_becomes_small_and_what_is_none_becomes_nothing() -> None:
 
 
 def test_every_kind_of_pixels_is_made_small() -> None:
-    """A server's image in another mode than most would be missing from the history."""
+    """A server's image in an unusual mode would be missing from the history."""
     for mode in ("RGBA", "P", "L", "LA", "I;16", "1", "CMYK"):
         out = BytesIO()
         Image.new(mode, (300, 300)).save(out, "JPEG" if mode == "CMYK" else "PNG")
@@ -93,7 +93,7 @@ def test_every_kind_of_pixels_is_made_small() -> None:
 
 
 async def test_what_is_kept_is_made_once_and_bounded() -> None:
-    """Every look at a page would cost an image's work, and every image stay in memory."""
+    """Every view of a page would compute each image again, or every image stay in memory."""
     small, read = Thumbnails(MemoryLog(), None, None, most_bytes=500), 0
 
     async def data() -> bytes:
@@ -111,7 +111,7 @@ async def test_what_is_kept_is_made_once_and_bounded() -> None:
 
 
 async def test_the_image_of_a_past_job_is_its_owners_and_ends_with_it() -> None:
-    """The history would show strangers what one drew, or what was deleted long ago."""
+    """The history would show strangers what a person drew, or what was deleted long ago."""
     mine = Kept("web:local")
     async with (
         running(web_of(mine), ScriptedHandler()) as web,

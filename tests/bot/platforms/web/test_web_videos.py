@@ -29,7 +29,7 @@ def content(
 
 @pytest.mark.browser
 async def test_videos_and_sound_play_in_place(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """A video would be a file to download, or a hidden one be seen by anyone who looks over a shoulder."""
+    """A video would be a file to download, or a hidden video be visible to any bystander."""
     with running_chromium(tmp_path_factory.mktemp("chromium")) as browser:
         async with running(web_chat(port=0), ScriptedHandler()) as web, browser.page() as page:
             await page.goto(web.url)
@@ -65,7 +65,7 @@ async def test_videos_and_sound_play_in_place(tmp_path_factory: pytest.TempPathF
 async def test_an_uploaded_video_is_kept_without_what_a_camera_wrote(
     monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """The place where a video was taken would be stored, and given out."""
+    """The location where a video was taken would be stored, and revealed."""
     monkeypatch.setattr(images, "_UPLOAD_S", WALL_S)  # a busy machine may need it
     before = video(kind)
     after = await bare(before)

@@ -29,7 +29,7 @@ COOKIE = b"Cookie: usher=owner\r\n"
 
 
 def test_only_a_known_proxy_is_believed_about_addresses() -> None:
-    """A stranger would choose the address that is counted, and be a new one every time."""
+    """A stranger could choose the address that is counted, and so use a new one every time."""
     cases: list[tuple[str, tuple[str, ...], str]] = [
         ("203.0.113.9", (), "203.0.113.9"),
         ("203.0.113.9", ("198.51.100.1",), "203.0.113.9"),  # no one we believe says so
@@ -49,7 +49,7 @@ def test_only_a_known_proxy_is_believed_about_addresses() -> None:
 
 @given(st.text(max_size=40), st.lists(st.text(max_size=40), max_size=3))
 def test_any_header_names_somebody(peer: str, forwarded: list[str]) -> None:
-    """A header no one sends would end the request with an error of the bot."""
+    """An invalid header would end the request with an error in the bot."""
     assert isinstance(Clients(["10.0.0.0/8", "::1"]).of(peer, forwarded), str)
     assert isinstance(Clients(["10.0.0.0/8"]).of("10.1.1.1", forwarded), str)
 
@@ -64,7 +64,7 @@ def test_any_header_names_somebody(peer: str, forwarded: list[str]) -> None:
     ),
 )
 def test_who_has_a_cookie_finds_room(overall: int, comers: list[tuple[str, str, int]]) -> None:
-    """Strangers of one address, or of many, could keep everyone else out."""
+    """Strangers with one address, or with many, could keep everyone else out."""
     room, visits = ConnectionLimits.of(overall), list[OpenConnection]()
     for at, (address, person, busy) in enumerate(comers):
         leaving = in_the_way(visits, address, room)
@@ -88,7 +88,7 @@ def test_who_has_a_cookie_finds_room(overall: int, comers: list[tuple[str, str, 
 
 
 class Visitors:
-    """Connections to a listener that know its owner by a cookie."""
+    """Connections to a listener that knows its owner by a cookie."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -149,7 +149,7 @@ async def test_the_owner_gets_in_beside_strangers_of_the_same_address() -> None:
 
 
 async def test_strangers_do_not_end_what_the_owner_has_open() -> None:
-    """The owner's page would be disconnected by everyone who comes."""
+    """Every visitor would disconnect the owner's page."""
     async with listening(limits=ConnectionLimits.of(12)) as visitors:
         reader, writer = await asyncio.open_connection("127.0.0.1", visitors.port)
         writer.write(REQUEST % COOKIE)
@@ -216,6 +216,6 @@ def test_connections_leave_handles_for_the_rest(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_an_address_is_one_visitor() -> None:
-    """A person with a network of addresses would count as many."""
+    """A person with a network of addresses would count as many visitors."""
     assert home("2001:db8::1") == home("2001:db8::2")
     assert home("::ffff:192.0.2.1") == home("192.0.2.1")

@@ -51,7 +51,7 @@ class Tab:
         await self.socket.send_json(message)
 
     async def say(self, text: str, key: str | None = None, **more: Any) -> str:
-        """Say a line and return its key."""
+        """Send a message and return its key."""
         key = key or uuid4().hex
         await self.send(type="say", key=key, text=text, **more)
         return key
@@ -72,7 +72,7 @@ class Tab:
                 self.unread.append(message)
 
     async def entry(self, text: str) -> dict[str, Any]:
-        """Return the next message entry whose text holds that."""
+        """Return the next message entry whose text contains that."""
         while True:
             for entry in (await self.next("messages"))["entries"]:
                 if text in text_of(entry):
@@ -80,7 +80,7 @@ class Tab:
 
 
 def text_of(entry: dict[str, Any]) -> str:
-    """Return the words an entry shows."""
+    """Return the text an entry shows."""
     parts = entry["shown"]["body"] if entry["shown"] else ()
     return "".join(part.get("text", "<moment>") for part in parts)
 

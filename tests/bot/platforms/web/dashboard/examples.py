@@ -1,4 +1,4 @@
-"""A busy bot as its operators see it: two GPUs, a crowd of thirty, hours of history; and its port."""
+"""A busy bot as its operators see it: two GPUs, a crowd of thirty, hours of history; and a port."""
 
 import math
 import random
@@ -99,7 +99,7 @@ class ExampleJobs:
 
 
 def waiting(at: float, model: str, count: int) -> Sequence[Job]:
-    """Return a line of that length, of as many people."""
+    """Return a queue of this length, of as many people."""
     first = 800 + 50 * len(model)
     return [
         replace(
@@ -115,7 +115,7 @@ def waiting(at: float, model: str, count: int) -> Sequence[Job]:
 
 
 def busy_now(at: float) -> LiveState:
-    """Return two GPUs at work, a third that is away."""
+    """Return two busy GPUs, and a third that is away."""
     return LiveState(
         at=at,
         mode="open",

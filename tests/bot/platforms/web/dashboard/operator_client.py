@@ -65,7 +65,7 @@ class OperatorTab:
                 self.unread.append(frame)
 
     async def until(self, kind: str, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """Return the body of the first frame of that type that is as wanted."""
+        """Return the body of the first frame of that type that fulfils a condition."""
         async with asyncio.timeout(WAIT_S):
             while True:
                 body: dict[str, Any] = (await self.next(kind))["body"]
@@ -73,7 +73,7 @@ class OperatorTab:
                     return body
 
     async def answer(self, command: str, *, job: int | None = None, **values: str) -> str:
-        """Press a button and return the words of its first answer."""
+        """Press a button and return the text of its first answer."""
         key = await self.act(command, job=job, **values)
         async with asyncio.timeout(WAIT_S):
             while True:

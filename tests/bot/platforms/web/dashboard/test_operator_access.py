@@ -57,7 +57,7 @@ async def test_nothing_is_told_to_anyone_who_is_no_admin(example: Example) -> No
 
 
 async def test_an_admin_gets_the_page_its_files_and_the_history(example: Example) -> None:
-    """An operator would see a log and a list of commands."""
+    """An operator would see only a log and a list of commands."""
     status, page = await _answer(example.web, "operator", TOKEN)
     assert (status, '<section id="hours"' in page) == (200, True)
     for path in ("operator/static/app.js", "operator/static/operator.css", "operator/hours/week"):
@@ -67,7 +67,7 @@ async def test_an_admin_gets_the_page_its_files_and_the_history(example: Example
 
 
 async def test_another_sites_page_cannot_listen_or_act(example: Example) -> None:
-    """A hostile page in an admin's browser would see and stop everything."""
+    """A hostile page in an admin's browser would see everything and could stop it."""
     for origin in ("https://evil.example", None):
         headers = {"Origin": origin} if origin else {}
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
@@ -96,7 +96,7 @@ async def test_there_is_no_way_to_a_page_that_is_not_there() -> None:
 
 
 async def test_an_open_page_ends_with_the_right_to_it(example: Example) -> None:
-    """A former admin would go on watching, and could still press."""
+    """A former admin would go on watching, and could still press buttons."""
     async with operator_tab(example.web) as page:
         await page.next("now")
         example.admins.clear()
@@ -105,7 +105,7 @@ async def test_an_open_page_ends_with_the_right_to_it(example: Example) -> None:
 
 
 async def test_so_many_pages_are_served_and_no_more(example: Example) -> None:
-    """Pages without end would keep the bot busy with drawing itself."""
+    """Any number of pages would keep the bot busy drawing itself."""
     pages = [operator_tab(example.web) for _ in range(MAX_VIEWERS)]
     opened = [await page.__aenter__() for page in pages]
     try:

@@ -1,4 +1,4 @@
-"""The operator's page of a whole bot with a crowd of thirty: what is shown is so, and what is done."""
+"""The operator's page of a whole bot with a crowd of thirty: what it shows and does is true."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -50,7 +50,7 @@ async def crowded_bot(folder: Path) -> AsyncIterator[tuple[BotParts, Web]]:
 async def test_a_crowd_is_seen_and_steered_and_all_of_it_is_in_the_audit_log(
     tmp_path: Path,
 ) -> None:
-    """The page would show another queue than there is, or admins could act unseen."""
+    """The page would show another queue than the real one, or admins could act unseen."""
     async with crowded_bot(tmp_path) as (parts, web), operator_tab(web, "") as page:
         busy = await page.until(
             "now",
@@ -85,7 +85,7 @@ async def test_a_crowd_is_seen_and_steered_and_all_of_it_is_in_the_audit_log(
 
 
 async def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
-    """A refused act would look like a done one."""
+    """A refused act would look as if it had been done."""
     async with crowded_bot(tmp_path) as (_, web), operator_tab(web, "") as page:
         assert "nothing-like-it" in await page.answer("drain", host="nothing-like-it")
         assert "999999" in await page.answer("cancel", job=999_999)
@@ -97,7 +97,7 @@ async def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
 async def test_a_browser_shows_the_crowd_and_pauses_a_host_by_keyboard(
     tmp_path: Path, chromium: Chromium, width: int
 ) -> None:
-    """Everything could be right on its own and the page be empty."""
+    """Each part could work on its own and the page still be empty."""
     async with crowded_bot(tmp_path) as (parts, web), chromium.page() as page:
         await page.look(width=width, height=844, phone=width == 390)
         await page.goto(f"{web.url}operator")

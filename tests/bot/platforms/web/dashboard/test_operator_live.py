@@ -1,4 +1,4 @@
-"""What an open operator's page is sent, and what comes of what its admin presses."""
+"""What an open operator's page is sent, and what its admin's buttons do."""
 
 import asyncio
 import json
@@ -39,7 +39,7 @@ async def example(handler: ScriptedHandler) -> AsyncIterator[Example]:
 
 
 async def test_a_page_is_sent_what_changed_and_nothing_else(example: Example) -> None:
-    """It would show what was, or redraw twice a second."""
+    """The page would show an old state, or redraw itself twice a second."""
     async with operator_tab(example.web) as page:
         body = (await page.next("now"))["body"]
         assert [host["name"] for host in body["hosts"]] == ["gpu-1", "gpu-2", "attic"]
@@ -50,7 +50,7 @@ async def test_a_page_is_sent_what_changed_and_nothing_else(example: Example) ->
 
 
 async def test_a_line_tells_its_reason_in_words_and_its_first_jobs(example: Example) -> None:
-    """An operator would read codes, and could neither move nor cancel what waits."""
+    """An operator would read codes, and could neither move nor cancel waiting jobs."""
     async with operator_tab(example.web) as page:
         lines = {line["model"]: line for line in (await page.next("now"))["body"]["queues"]}
     assert lines["wan"]["because"] == [
@@ -62,7 +62,7 @@ async def test_a_line_tells_its_reason_in_words_and_its_first_jobs(example: Exam
 
 @in_virtual_time
 async def test_nothing_is_read_while_no_page_is_open() -> None:
-    """A bot would draw itself day and night for an empty room."""
+    """The bot would compute its display day and night for nobody."""
     records = ExampleRecords(at=1_795_400_000.0)
     watcher = DashboardFeed(DashboardData(records, ExampleJobs(at=1_795_400_000.0)))
     watching = asyncio.create_task(watcher.run())
@@ -83,7 +83,7 @@ async def test_nothing_is_read_while_no_page_is_open() -> None:
 
 @in_virtual_time
 async def test_a_page_is_never_more_than_a_second_behind() -> None:
-    """An operator would act on what has passed."""
+    """An operator would act on outdated information."""
     records = ExampleRecords(at=1_795_400_000.0)
     loop, shown = asyncio.get_running_loop(), asyncio.Event()
     watcher = DashboardFeed(DashboardData(records, ExampleJobs(at=1_795_400_000.0)))
@@ -129,7 +129,7 @@ async def test_a_process_says_whose_words_it_shows(
 
 
 async def test_what_cannot_be_read_is_said_and_the_last_image_stays(example: Example) -> None:
-    """An operator would take an old image for the present."""
+    """An operator would take an old display for the present state."""
     async with operator_tab(example.web) as page:
         await page.next("people")
         example.records.away = True
@@ -139,7 +139,7 @@ async def test_what_cannot_be_read_is_said_and_the_last_image_stays(example: Exa
 
 
 def test_an_image_that_does_not_come_is_said_before_long() -> None:
-    """While the queue moves to another process, an old image would look like the present."""
+    """While the queue moves to another process, an old display would look current."""
     at = 1_795_400_000.0
     records = ExampleRecords(at)
 
@@ -165,7 +165,7 @@ def test_an_image_that_does_not_come_is_said_before_long() -> None:
 async def test_an_act_is_a_call_of_its_command_and_its_answers_follow(
     example: Example, handler: ScriptedHandler
 ) -> None:
-    """The page would say that something was done which failed a minute later."""
+    """The page would say that something was done that failed a minute later."""
     async with operator_tab(example.web) as page:
         key = await page.act("unload", model="flux", host="gpu-1")
         call = await handler.taken()
@@ -200,7 +200,7 @@ async def test_the_same_act_sent_again_is_done_once(
 async def test_no_other_command_is_carried_out_here(
     example: Example, handler: ScriptedHandler
 ) -> None:
-    """A page for operating would be one more way to everything."""
+    """The operator's page would be another way to run any command."""
     for command in ("forget", "key", "image", "invite"):
         assert command not in ACTS, command
         async with operator_tab(example.web) as page:

@@ -54,7 +54,7 @@ class Room:
         self.page = page
 
     async def tab_to(self, label: str) -> None:
-        """Press Tab until something of that name has the focus."""
+        """Press Tab until an element of that name has the focus."""
         for _ in range(80):
             name = await self.page.evaluate(f"{FOCUSED}.ariaLabel || {FOCUSED}.innerText")
             if name == label:
@@ -81,7 +81,7 @@ async def room(chromium: Chromium) -> AsyncIterator[Room]:
 
 
 async def test_an_image_of_now_follows_what_happens(room: Room) -> None:
-    """An operator would see what was, or have to reload."""
+    """An operator would see an old state, or have to reload."""
     page, records = room.page, room.records
     await page.wait_text("24 waiting", "#queues")
     assert (
@@ -121,7 +121,7 @@ async def test_a_host_at_rest_says_why_and_can_be_put_to_work(room: Room) -> Non
 
 
 async def test_a_machine_that_sleeps_is_no_fault(room: Room) -> None:
-    """An operator would look for what broke, and be offered to resume what is not paused."""
+    """An operator would look for a fault, and be offered to resume what is not paused."""
     page, records = room.page, room.records
     first, *others = records.now.hosts
     down = tuple(replace(each, up=False, error="No route to host") for each in first.servers)
@@ -141,7 +141,7 @@ async def test_a_machine_that_sleeps_is_no_fault(room: Room) -> None:
 
 
 async def test_what_is_gone_from_the_bot_is_said_where_it_was(room: Room) -> None:
-    """An old image would be taken for the present."""
+    """An old display would be taken for the present state."""
     room.records.away = True
     await room.page.wait("!document.querySelector('#unreadable').hidden")
     assert "24 waiting" in await room.page.text("#queues")
@@ -150,7 +150,7 @@ async def test_what_is_gone_from_the_bot_is_said_where_it_was(room: Room) -> Non
 
 
 async def test_a_press_is_a_command_and_its_answers_are_shown(room: Room) -> None:
-    """A button would seem to have worked whatever came of it."""
+    """A button would seem to have worked whatever its result."""
     page = room.page
     await page.click("[aria-label='Unload flux from gpu-1']")
     call = await room.handler.taken()
@@ -166,7 +166,7 @@ async def test_a_press_is_a_command_and_its_answers_are_shown(room: Room) -> Non
 
 
 async def test_the_keyboard_reaches_everything_and_asks_before_the_end(room: Room) -> None:
-    """A job would be gone by one key too many, or could be ended by mouse only."""
+    """A job would be lost by one key too many, or could only be ended with the mouse."""
     page = room.page
     await page.press("Tab")
     assert await page.evaluate(f"{FOCUSED}.id") == "skip"
@@ -224,7 +224,7 @@ async def test_waiting_jobs_are_moved_and_models_loaded_by_keyboard(room: Room) 
 
 
 async def test_the_focus_stays_where_it_is_while_the_bot_goes_on(room: Room) -> None:
-    """A redraw twice a second would throw the keyboard back to the beginning."""
+    """A redraw twice a second would send the keyboard's focus back to the beginning."""
     page, records = room.page, room.records
     await room.tab_to("Pause: flux")
     lines = records.now.queues
@@ -237,7 +237,7 @@ async def test_the_focus_stays_where_it_is_while_the_bot_goes_on(room: Room) -> 
 
 
 async def test_a_chart_is_walked_through_by_keys_and_read_as_a_table(room: Room) -> None:
-    """Those who hear the page would be told that there is an image."""
+    """People who use a screen reader would only be told that there is an image."""
     page = room.page
     stage = "document.querySelector('.host-time .stage')"
     await page.evaluate(f"{stage}.focus()")
@@ -251,7 +251,7 @@ async def test_a_chart_is_walked_through_by_keys_and_read_as_a_table(room: Room)
 
 
 async def test_an_hour_a_day_and_a_week_are_each_drawn(room: Room) -> None:
-    """A week would be drawn from segments there are none of."""
+    """A week would be drawn from segments that do not exist."""
     page = room.page
     for span in (HourSpan.DAY, HourSpan.WEEK, HourSpan.HOUR):
         await page.click(f"#spans input[value={span}] + span")
@@ -261,7 +261,7 @@ async def test_an_hour_a_day_and_a_week_are_each_drawn(room: Room) -> None:
 
 
 async def test_a_day_says_which_of_its_times_were_yesterday(room: Room) -> None:
-    """A day begins and ends at the same time of day: "09:30" would stand at both ends."""
+    """A day begins and ends at the same time of day: "09:30" would appear at both ends."""
     page = room.page
     await page.click("#spans input[value=day] + span")
     labels = (
@@ -275,7 +275,7 @@ async def test_a_day_says_which_of_its_times_were_yesterday(room: Room) -> None:
 
 
 async def test_ten_models_have_ten_colours(room: Room) -> None:
-    """Two models of a host would look like one in its timeline."""
+    """Two models of a host would look the same in its timeline."""
     page, records = room.page, room.records
     names = tuple(f"model-{number}" for number in range(10))
     hours = records.spans[HourSpan.DAY]
@@ -313,12 +313,12 @@ async def test_a_share_of_a_few_minutes_says_so(room: Room) -> None:
 
 
 async def test_each_model_says_how_often_its_estimates_held(room: Room) -> None:
-    """One model's bad guesses would hide among all others' good ones."""
+    """One model's bad guesses would be hidden among the others' good ones."""
     await room.page.wait_text("18 of 21 met", ".met-by-model")
 
 
 async def test_a_failure_leads_to_its_last_job(room: Room) -> None:
-    """An operator would know that memory is short, and not for which request."""
+    """An operator would know that memory is short, but not for which request."""
     page = room.page
     await page.wait_text("last: job #812", ".errors")
     sentence = "The GPU ran out of memory"
@@ -358,7 +358,7 @@ async def test_the_newest_lines_of_the_log_are_shown(chromium: Chromium) -> None
 
 
 async def test_use_is_added_up_over_the_span_that_is_chosen(room: Room) -> None:
-    """An operator at one in the morning would see nobody."""
+    """At one in the morning an operator would see nobody."""
     page = room.page
     await page.click("#people-spans input[value=two_days] + span")
     await page.wait("document.querySelectorAll('#people-list > li').length === 3")
@@ -367,7 +367,7 @@ async def test_use_is_added_up_over_the_span_that_is_chosen(room: Room) -> None:
 
 
 async def test_a_history_that_cannot_be_read_is_said(room: Room) -> None:
-    """An empty or an old chart would be taken for a quiet bot."""
+    """An empty or an old chart would look like a quiet bot."""
     page = room.page
     room.records.away = True
     await page.click("#spans input[value=day] + span")
@@ -383,7 +383,7 @@ async def test_a_history_that_cannot_be_read_is_said(room: Room) -> None:
 async def test_nothing_is_cut_off_too_small_or_nameless(
     room: Room, width: int, language: str
 ) -> None:
-    """On a phone buttons would lie outside, and readers of the page hear "button, button"."""
+    """On a phone buttons would be off the screen, and screen readers would say "button, button"."""
     page = room.page
     await page.look(width=width, height=844, phone=width == 390)
     if language == "de":
@@ -402,7 +402,7 @@ async def test_nothing_is_cut_off_too_small_or_nameless(
 
 @pytest.mark.parametrize("dark", [False, True])
 async def test_every_word_stands_out_from_what_is_behind_it(room: Room, dark: bool) -> None:
-    """Words of less contrast than 4.5 are lost to many people (WCAG 2.2)."""
+    """Words with a contrast below 4.5 are hard to read for many people (WCAG 2.2)."""
     await room.page.look(width=1280, height=900, dark=dark)
     await room.page.reload()
     await room.page.wait(DRAWN)
@@ -435,14 +435,14 @@ FAINT = """(() => {
 
 
 async def test_only_answers_are_read_out_by_themselves(room: Room) -> None:
-    """A reader of the page would never stop talking."""
+    """A screen reader would never stop talking."""
     live = """[...document.querySelectorAll("[aria-live], [role=log], [role=status], [role=alert], output")]
       .map((node) => node.id).sort().join()"""
     assert await room.page.evaluate(live) == "connection,hours-trouble,outcomes,unreadable"
 
 
 async def test_markup_in_any_name_stays_text(chromium: Chromium) -> None:
-    """A person who calls themselves a script would act as the admin who looks."""
+    """A person whose name contains a script could act as the admin who looks."""
     example = Example()
     for at, attack in enumerate(ATTACKS):
         _poison(example, attack, at)
@@ -488,7 +488,7 @@ def _poison(example: Example, attack: str, at: int) -> None:
 
 
 async def test_the_way_here_is_on_an_admins_chat_page_only(chromium: Chromium) -> None:
-    """Others would be shown a door that is locked."""
+    """Others would be shown a link that is closed to them."""
     example = Example()
     async with running(example.web, ScriptedHandler()):
         for token, hidden in ((TOKEN, False), (ADAS, True)):
@@ -499,7 +499,7 @@ async def test_the_way_here_is_on_an_admins_chat_page_only(chromium: Chromium) -
 
 
 async def test_a_page_of_a_busy_bot_needs_no_motion_and_knows_the_dark(chromium: Chromium) -> None:
-    """Stripes would move before people whom that makes ill."""
+    """Stripes would move for people whom that makes ill."""
     records = ExampleRecords(at=1_795_400_000.0)
     image = DashboardData(records, ExampleJobs(at=1_795_400_000.0))
     web = web_chat(port=0, operator=image, is_admin=lambda _: True)

@@ -1,4 +1,4 @@
-"""The operator's page in a real Chromium while its server or its admin's right goes away."""
+"""The operator's page in a real Chromium when its server is away or its admin dismissed."""
 
 import time
 
@@ -25,7 +25,7 @@ COUNTS = "[...document.querySelectorAll('time.moment')].some((e) => e.innerText.
 async def test_the_page_comes_back_with_its_server_and_what_was_pressed_is_done(
     chromium: Chromium,
 ) -> None:
-    """A restart would leave an old image that looks alive, and swallow a pause."""
+    """A restart would leave an old display that looks current, and lose a pause."""
     handler, at = ScriptedHandler(), time.time()
     records, jobs, port = ExampleRecords(at), ExampleJobs(at), port_of(handler)
 
@@ -51,7 +51,7 @@ async def test_the_page_comes_back_with_its_server_and_what_was_pressed_is_done(
 
 
 async def test_a_page_of_a_former_admin_empties_itself(chromium: Chromium) -> None:
-    """Names and lines would stay on a screen that is theirs no longer."""
+    """Names and messages would stay on the screen of a person who may no longer see them."""
     example = Example()
     async with running(example.web, ScriptedHandler()), chromium.page() as page:
         await page.goto(f"{example.web.url}?token={TOKEN}")
