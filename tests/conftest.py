@@ -1,4 +1,4 @@
-"""What every test finds as the one before it found it."""
+"""Every test starts in the same state as the one before."""
 
 import gc
 import logging
@@ -96,7 +96,7 @@ settings.register_profile(QUICK_PROFILE, settings.get_profile(THOROUGH_PROFILE))
 def pytest_configure(config: pytest.Config) -> None:
     """Tell `tests.samples` which check it is, and keep files in memory where there is room.
 
-    Many tests wait for nothing but a disk.
+    Many tests wait only for a disk.
     """
     if IS_REPEATABLE:
         # Hypothesis also tries constants of all imported modules of a project, so that a test's
@@ -110,7 +110,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _has_room(folder: Path) -> bool:
-    """Return whether files may be written there, and those that are programs be run."""
+    """Return whether files may be written there, and programs be run there."""
     if not (folder.is_dir() and os.access(folder, os.W_OK)):
         return False
     may_run = not os.statvfs(folder).f_flag & os.ST_NOEXEC
@@ -122,7 +122,7 @@ def _has_room(folder: Path) -> bool:
 def _have_random_numbers(_: None) -> None:
     """Have Hypothesis make its random numbers.
 
-    It warns where nothing refers to them, and Python shows no reference of what is frozen.
+    It warns if nothing refers to them, and Python does not show references from frozen objects.
     """
 
 
@@ -175,7 +175,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def videos_have_their_turn() -> Iterator[None]:
-    """Have the helper for files give its time to no one."""
+    """Let the helper for files run at normal priority."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(helper, "PROGRAM", EAGER)
         yield
@@ -183,7 +183,7 @@ def videos_have_their_turn() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def demo_paints_on_small_canvases() -> Iterator[None]:
-    """Let an image of the demo take a hundredth of a second and not one: there are hundreds."""
+    """Let an image of the demo take a hundredth of a second instead of one: there are hundreds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(demo_art, "CANVAS", CANVAS)
         yield
@@ -191,7 +191,7 @@ def demo_paints_on_small_canvases() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def certificates_are_read_once() -> Iterator[None]:
-    """Let the clients of all tests share what they know of certificates: none of them needs any.
+    """Let the clients of all tests share their certificates: none of the tests needs any.
 
     Reading them takes each client longer than most tests take.
     """
@@ -202,10 +202,10 @@ def certificates_are_read_once() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def as_before() -> Iterator[None]:
-    """Forget what a test shares with others, and undo what it did to logging by starting the program.
+    """Reset what tests share, and undo what starting the program did to logging.
 
-    One fixture, because each takes time of thousands of tests. The test that takes its worker's
-    turns fails: on a busy machine all after it would starve.
+    It is one fixture, because each takes the time of thousands of tests. A test that uses up its
+    worker's turns fails: on a busy machine all after it would starve.
     """
     clients.forget()  # which lines the log had within the last minute
     videos._looks.clear()
@@ -226,9 +226,10 @@ def as_before() -> Iterator[None]:
 
 @pytest.fixture
 def helper_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Carry out what the helper for files does without its process: test_media_helper.py has it.
+    """Do the work of the helper for files without its process, which test_media_helper.py tests.
 
-    Documents keep theirs: a PDF is read otherwise after much else was done in the same process.
+    Documents keep the process: a PDF is read differently after much else was done in the same
+    process.
     """
     for module in ("images", "videos", "sounds"):
         monkeypatch.setattr(f"backends.media.{module}.ask", here)
@@ -236,7 +237,7 @@ def helper_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def rare_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look at queues and servers where nothing happens once a minute: days take seconds."""
+    """Look at idle queues and servers only once a minute, so that days take seconds."""
     monkeypatch.setattr(scheduler, "TICK_S", 60.0)
     for watching in (health_checker, program_watcher):
         monkeypatch.setattr(watching, "EVERY_S", 60.0)

@@ -39,7 +39,7 @@ async def bot_with(
     options: frozenset[str] | None = None,
     **fields: Any,
 ) -> AsyncIterator[Bot]:
-    """Run a bot on these models, by default a painter, a lens and a writer."""
+    """Run a bot with these models, by default a painter, a lens and a writer."""
     installation = fields.pop("installation", None) or Installation.of(
         models or (FLUX, LENS, QWEN), [host("gpu-1", "comfy")]
     )
@@ -56,7 +56,7 @@ def in_bot(*models: ModelSpec, **fields: Any) -> Inside[Bot]:
 
 
 def play(scenario: Callable[[Bot], Awaitable[None]], *models: ModelSpec, **fields: Any) -> FakeChat:
-    """Play a scenario that several bots see, in one of them; return its chat."""
+    """Play a scenario that several bots are tested with, in one of them; return its chat."""
 
     async def whole() -> FakeChat:
         async with bot_with(*models, **fields) as running:
@@ -84,7 +84,7 @@ async def done(running: Bot, text: str, user: str = "fake:1", **fields: Any) -> 
 
 
 async def press(running: Bot, job: Job, command: str, user: str = "fake:1", **fields: Any) -> Any:
-    """Press a button that is under a job's message and return the job that makes."""
+    """Press a button that is under a job's message and return the job it makes."""
     button = next(
         each for each in shown(running, await of(running, job)) if each.command == command
     )

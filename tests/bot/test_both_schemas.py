@@ -71,7 +71,7 @@ def keys_here(path: Path) -> set[tuple[str, tuple[str, ...]]]:
 async def test_both_engines_have_the_same_tables(
     tmp_path: Path, postgres: PostgresServer, empty_postgres_url: str
 ) -> None:
-    """A column that one engine lacks, or keeps less of, would fail or lie on that one only."""
+    """A column that one engine lacks, or stores less of, would fail only on that engine."""
     path = tmp_path / "usher.db"
     for url in (f"sqlite:///{path}", empty_postgres_url):
         await (await open_database(url, migrations=(MIGRATIONS,))).aclose()

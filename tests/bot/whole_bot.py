@@ -1,4 +1,4 @@
-"""The whole bot from its configuration on: real platforms, queue and store, demo servers."""
+"""The whole bot from its configuration: real platforms, queue and store, demo servers."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -45,7 +45,7 @@ async def on_discord(
 ) -> AsyncIterator[BotParts]:
     """Run the bot of a configuration, which knows `DISCORD_TOKEN`, until the block ends.
 
-    Before `go_on` is set, no image is drawn: a test has all the time it needs until then.
+    Before `go_on` is set, no image is drawn, so that a test has all the time it needs.
     """
     with _held(go_on):
         async with _usher(text, {"DISCORD_TOKEN": fake.token}, folder) as parts:

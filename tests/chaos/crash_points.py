@@ -1,13 +1,12 @@
 """The real program, made to die: `python -m tests.chaos.crash_points run -c FILE`.
 
-Everything is imported once, which takes longer than most runs; then every line that arrives begins
-a run: a process of its own, whose number is printed when it begins and whose status when it has
-ended. A line names the commit point ("after complete 2": right after the second completion was
-stored) where that process kills itself as by kill -9, says that it will be told to stop in order, or
-nothing.
+Everything is imported once, which takes longer than most runs; then every line of input begins a
+run: a separate process, whose id is printed when it begins and whose status when it has ended. A
+line names the commit point ("after complete 2": right after the second completion was stored) where
+that process kills itself as by kill -9, says that it will be told to stop in order, or is empty.
 
-The environment variable `USHER_DISCORD_AT` is the address of a Discord, for discord.py has no
-setting for it. It is read here and nowhere else.
+The environment variable `USHER_DISCORD_AT` is the address of a Discord, as discord.py has no
+setting for it. Only this module reads it.
 """
 
 import inspect
@@ -58,9 +57,9 @@ GRACE_S = 0.2  # an image takes half a second here, and longer than the grace on
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Point:
-    """A call after which something is true outside that was not before.
+    """A call that makes something true outside the process.
 
-    `owner` and `name` say which function; `event` narrows it to one change of a job's state.
+    `owner` and `name` identify the function; `event` narrows it to one change of a job's state.
     """
 
     owner: Any
@@ -163,7 +162,7 @@ def _crashing_async(original: Any, dies: Callable[[tuple[Any, ...]], bool], *, a
 
 
 def die() -> None:
-    """End as by kill -9: nothing is flushed, closed or told."""
+    """End as by kill -9: nothing is flushed or closed, and nobody told."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -175,9 +174,9 @@ def find_discord(url: str) -> None:
 
 
 def lighten() -> None:
-    """Spare each run what shows nothing: reading certificates, and large images of stand-ins.
+    """Spare each run what shows nothing: reading certificates, and drawing large demo images.
 
-    A video that needs longer than a run would be begun with each.
+    A video that needs longer than a run would be started again in each.
     """
     media_helper.lighten()
     ssl.create_default_context = cache(ssl.create_default_context)  # type: ignore[assignment]
@@ -186,7 +185,7 @@ def lighten() -> None:
 
 
 def live(where: str, arguments: list[str]) -> int:
-    """Be the program, with a commit point to die at or none."""
+    """Be the program, with at most one commit point to die at."""
     if where == IN_ORDER:
         setup.GRACE_S = GRACE_S
     elif where:
@@ -197,7 +196,7 @@ def live(where: str, arguments: list[str]) -> int:
 
 
 def give_birth(arguments: list[str]) -> int:
-    """Begin one run for every line, and tell how it ended."""
+    """Begin a run for every line, and report how it ended."""
     lighten()
     for line in sys.stdin:
         child = os.fork()

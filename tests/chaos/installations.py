@@ -1,4 +1,4 @@
-"""The servers of a trial, what is configured for them, and how their work is known again."""
+"""The servers of a trial, their configuration, and how their work is recognised."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -43,13 +43,13 @@ class Installation(Protocol):
         """Return the hosts and models of the configuration."""
 
     def words(self, random: Random, number: int) -> Words:
-        """Return what a person asks for in the request of that number."""
+        """Return a person's prompt for the request of that number."""
 
     def number_of(self, seen: Seen) -> int | None:
-        """Return whose result a message shows."""
+        """Return the number of the request whose result a message shows."""
 
     def completed(self, numbers: set[int]) -> None:
-        """Be told what is stored: no server may begin with it again."""
+        """Take note of a stored result: no server may begin with it again."""
 
     async def judge(self, verdict: Verdict, rows: Sequence[Row]) -> None:
         """Count what the servers did."""
@@ -67,7 +67,7 @@ class Outages:
         self.kills = 0
 
     def perhaps(self) -> None:
-        """Let a server die around now, or none."""
+        """Let a server die about now, or none."""
         server = self._random.choice(self._servers)
         if self._random.random() < SERVER_DIES and server not in self._away:
             self._away.add(server)
@@ -87,7 +87,7 @@ class Outages:
 
 
 class FakeInstallation:
-    """Two ComfyUI and an LM Studio that only pretend, and write down all they do."""
+    """Two ComfyUI and an LM Studio, all fakes, that record everything they do."""
 
     slow = 1.0
     takes_programs = True

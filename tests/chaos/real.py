@@ -1,7 +1,7 @@
 """Real servers for a trial: a ComfyUI and a llama.cpp, as processes that are killed and restarted.
 
-What they did is taken from ComfyUI's own history, read before each of its deaths, and from the wire
-before llama.cpp. An image is known again by its seed, an answer by its words.
+What they did is read from ComfyUI's own history before each of its deaths, and from the wire before
+llama.cpp. An image is recognised by its seed, an answer by its words.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ class Program:
         )
 
     async def kill(self) -> None:
-        """End it and all it started, by kill -9."""
+        """End it and all it started, with kill -9."""
         if self._process is not None and self._process.returncode is None:
             os.killpg(self._process.pid, signal.SIGKILL)
             await self._process.wait()
@@ -63,7 +63,7 @@ class Program:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Drawn:
-    """A prompt of ComfyUI's history; moments are UNIX seconds."""
+    """A prompt of ComfyUI's history; times are UNIX seconds."""
 
     key: str
     number: int
@@ -73,7 +73,7 @@ class Drawn:
 
 
 class RealComfyUI:
-    """A ComfyUI of one's own."""
+    """A separate ComfyUI process."""
 
     def __init__(self, python: Path, folder: Path) -> None:
         self.port = free_port()
@@ -102,7 +102,7 @@ class RealComfyUI:
             return await answer.json()
 
     async def look(self) -> None:
-        """Note what it has done in this run; nothing where it does not answer yet."""
+        """Record what it has done in this run; nothing if it does not answer yet."""
         try:
             history = await self.get("/history")
         except (aiohttp.ClientError, TimeoutError):
@@ -113,7 +113,7 @@ class RealComfyUI:
 
 
 def _drawn(key: str, entry: Any, run: int) -> Drawn | None:
-    """Return an entry of the history; None for what no one asked for, drawn to load a model."""
+    """Return an entry of the history, or None for images drawn only to load a model."""
     numbers = [
         node["inputs"]["seed"] - SEEDS
         for node in entry["prompt"][2].values()
@@ -132,7 +132,7 @@ def _drawn(key: str, entry: Any, run: int) -> Drawn | None:
 
 
 class RealLlama:
-    """A llama-server of one's own, behind a wire."""
+    """A separate llama-server process, behind a wire."""
 
     def __init__(self, program: Path, model: Path) -> None:
         self.wire = Wire()
@@ -220,7 +220,7 @@ class RealInstallation:
         return max(fitting, default=(0, 0))[1]  # a short answer may be part of another one
 
     def completed(self, numbers: set[int]) -> None:
-        """Need no word: when a result was stored is compared with the moments in the history."""
+        """Do nothing: the time of storing is compared with the times in the history."""
 
     async def judge(self, verdict: Verdict, rows: Sequence[Row]) -> None:
         await self._comfy.look()
@@ -255,7 +255,7 @@ def _redrawn(drawn: Sequence[Drawn], rows: Sequence[Row]) -> list[str]:
 
 
 def _bare(text: str) -> str:
-    """Return the letters and digits of an answer: what no formatting changes."""
+    """Return the letters and digits of an answer, which no formatting changes."""
     return re.sub(r"[^a-z0-9]", "", text.casefold())
 
 

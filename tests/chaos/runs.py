@@ -1,7 +1,7 @@
-"""The runs of the program: starts it as its own process, lets it die, starts it again.
+"""The runs of the program: each is a separate process that is started, dies and is started again.
 
-A run is the real command line (`tests.chaos.crash_points`), a process of its own that is killed from
-outside at a random moment, kills itself at a commit point, or is told to stop in order.
+A run is the real command line (`tests.chaos.crash_points`), a process that is killed from outside
+at a random moment, kills itself at a commit point, or is told to stop in order.
 """
 
 import asyncio
@@ -28,9 +28,9 @@ AT_RANDOM = "at random"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fate:
-    """How a run ends: at a commit point, after so many seconds, or (neither) not at all.
+    """How a run ends: at a commit point, after this many seconds, or (neither) not at all.
 
-    `in_order`: it is told to stop then, not killed.
+    `in_order`: it is told to stop, not killed.
     """
 
     point: str = ""
@@ -39,9 +39,9 @@ class Fate:
 
 
 def fates(random: Random, kills: int, stops: int) -> list[Fate]:
-    """Return how so many runs end, kills and stops mixed.
+    """Return how this many runs end, kills and stops mixed.
 
-    Each commit point has its turn, every fourth kill comes at a random moment.
+    Each commit point has its turn; every fourth kill comes at a random moment.
     """
     drawn = _killed(random, kills)
     for _ in range(stops):
@@ -120,7 +120,7 @@ class Launcher:
         await self._mother.wait()
 
     async def begin(self, fate: Fate) -> Run:
-        """Begin a run; the one before it has ended."""
+        """Begin a run; the previous one has ended."""
         assert self._mother is not None
         assert self._mother.stdin is not None
         self._mother.stdin.write(f"{IN_ORDER if fate.in_order else fate.point}\n".encode())
@@ -138,10 +138,10 @@ class Launcher:
 
 @dataclass(kw_only=True)
 class Runs:
-    """One run after the other on the same configuration and database.
+    """One run after the other with the same configuration and database.
 
-    `polls` counts how often the program has asked a chat for updates, `is_up` tells that all chats
-    reach it; `faults` are sentences about runs that ended otherwise than they should.
+    `polls` counts how often the program has asked a chat for updates, `is_up` tells whether all
+    chats reach it; `faults` are sentences about runs that did not end as they should.
     """
 
     launcher: Launcher
@@ -163,9 +163,9 @@ class Runs:
         calm: Callable[[], Awaitable[None]],
         within_s: float,
     ) -> None:
-        """End so often, calling `died` each time; then live until nothing is left to do, and stop.
+        """End this often, calling `died` each time; then live until all is done, and stop.
 
-        It is stuck when what is left does not get less for so many seconds. `calm` is awaited
+        It is stuck when the rest does not become less for this many seconds. `calm` is awaited
         before it stops.
         """
         for fate in fates(self.random, kills, stops):
@@ -220,7 +220,7 @@ class Runs:
         return run
 
     async def _until(self, run: Run, condition: Callable[[], bool]) -> bool:
-        """Wait for something to become true; return whether it did before the run ended."""
+        """Wait until a condition is true; return whether it was before the run ended."""
         with suppress(TimeoutError):
             async with asyncio.timeout(STARTS_WITHIN_S):
                 while not condition() and not run.ended.done():  # noqa: ASYNC110  a process

@@ -1,4 +1,4 @@
-"""Scenarios of the whole bot in virtual time: an installation whose servers, chats and database misbehave."""
+"""Scenarios of the whole bot in virtual time, in which servers, chats and database misbehave."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

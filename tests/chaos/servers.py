@@ -1,8 +1,8 @@
-"""Servers that write down whose request they work on: every prompt holds a number, every result too.
+"""Servers that record whose request they work on: every prompt and every result holds a number.
 
-An image is painted in the colour of its number, an answer says it; so a result is known wherever
-it turns up. They live in the harness's process, go on when the program dies, and can die themselves:
-then they forget all they had.
+An image is painted in the colour of its number, an answer states it, so that a result is recognised
+wherever it turns up. They live in the harness's process, go on when the program dies, and can die
+themselves: then they forget all they had.
 """
 
 import io
@@ -44,7 +44,7 @@ class Book:
         self._written: set[int] = set()
 
     def begin(self, number: int, server: str = "") -> None:
-        """Note that a server begins with a request; one named goes on until it dies."""
+        """Record that a server begins with a request; a named server goes on until it dies."""
         if self._at.get(number) == server:
             self.begun_again.append(number)
         if server:
@@ -54,18 +54,18 @@ class Book:
         self.began.append((number, time.time()))
 
     def drawn(self, number: int, server: str) -> None:
-        """Note that a server has drawn an image, and keeps it until it dies."""
+        """Record that a server has drawn an image, and keeps it until it dies."""
         if number in self._kept:
             self.redrawn.append(number)
         self._kept[number] = server
 
     def written(self, number: int) -> None:
-        """Note that a server has written a whole answer, which it does not keep."""
+        """Record that a server has written a whole answer, which it does not keep."""
         self.repeated_texts += number in self._written
         self._written.add(number)
 
     def forget(self, server: str) -> None:
-        """Note that a server died with all that it kept."""
+        """Record that a server died with all that it kept."""
         kept = {number for number, at in self._kept.items() if at == server}
         self.forgotten += sum(not self.finished_before(number) for number in kept)
         self._kept = {n: at for n, at in self._kept.items() if n not in kept}
@@ -73,7 +73,7 @@ class Book:
 
 
 def number_in(text: str) -> int | None:
-    """Return the number a prompt or an answer holds; of a conversation, its newest question's."""
+    """Return the number in a prompt or an answer; in a conversation, the newest question's."""
     found = _NUMBER.findall(text)
     return int(found[-1]) if found else None
 
@@ -101,7 +101,7 @@ def answer_words(number: int) -> Sequence[str]:
 
 
 def shown_number(seen: Seen) -> int | None:
-    """Return the number of the request whose result a message shows, None where it shows none."""
+    """Return the number of the request whose result a message shows, or None."""
     if seen.images and "Cancel" not in seen.buttons:  # a preview is no result
         first = seen.images[0]
         if not is_video(mime_of(first)):
@@ -113,7 +113,7 @@ def shown_number(seen: Seen) -> int | None:
 
 
 class CountingComfyUI(FakeComfyUI):
-    """A ComfyUI that notes what it draws."""
+    """A ComfyUI that records what it draws."""
 
     def __init__(self, book: Book, name: str, **how: Any) -> None:
         super().__init__(**how)
@@ -140,7 +140,7 @@ class CountingComfyUI(FakeComfyUI):
 
 
 class CountingLlm(FakeLlm):
-    """An LM Studio that answers each request with its own number, improves prompts, and embeds."""
+    """An LM Studio that answers each request with its number, improves prompts, and embeds."""
 
     def __init__(self, book: Book, models: Sequence[str], *, embeds: str, pace_s: float) -> None:
         self._to_say: ContextVar[Sequence[str]] = ContextVar("answer", default=WORDS)

@@ -26,7 +26,7 @@ async def test_nothing_is_lost_or_done_twice_when_the_program_ends(tmp_path: Pat
 
 
 def test_every_commit_point_is_there_and_has_its_turn() -> None:
-    """A renamed method would silently take its commit point out of the trial."""
+    """A renamed method would silently remove its commit point from the trial."""
     for label, point in POINTS.items():
         assert callable(getattr(point.owner, point.name, None)), label
     mixed = fates(random.Random(1), 4 * len(POINTS), stops=3)

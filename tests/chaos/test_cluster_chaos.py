@@ -1,4 +1,4 @@
-"""What people were promised holds when processes that share a database end, freeze and lose it."""
+"""What people were promised holds when processes that share a database end, freeze or lose it."""
 
 import os
 from pathlib import Path
@@ -17,7 +17,7 @@ KILLS = int(os.environ.get("USHER_CLUSTER_KILLS", "5"))  # 300 in a nightly run
 @pytest.mark.skipif(binaries() is None, reason=NOT_INSTALLED)
 @pytest.mark.timeout(600 + 20 * KILLS)
 async def test_one_process_writes_and_one_listens_whatever_befalls_them(tmp_path: Path) -> None:
-    """Two would start the same jobs and answer the same people."""
+    """Two processes would start the same jobs and answer the same people."""
     seed = int(os.environ.get("USHER_SEED", "1"))
     print(f"seed {seed}")
     verdict = await ClusterTrial(tmp_path, processes=3, kills=KILLS, seed=seed, waiting=50).run()

@@ -1,4 +1,4 @@
-"""The trial of a cluster sees what it is there to see: two that write, two that listen, a cut cable."""
+"""The trial of a cluster finds two writers, two listeners, and a cut cable."""
 
 import asyncio
 
@@ -29,7 +29,7 @@ def two_listeners(*heard: Heard) -> list[str]:
 
 
 def test_what_the_holder_writes_is_no_breach() -> None:
-    """The trial would count what is right."""
+    """The trial would count permitted writes as breaches."""
     assert two_writers(change(2.0, FIRST), change(6.0, SECOND), change(9.5, FIRST, port=2)) == []
     assert two_writers(change(6.0, FIRST, platform="telegram")) == []
 
@@ -46,7 +46,7 @@ def test_a_session_of_an_older_epoch_is_a_breach_though_its_process_holds_the_po
 
 
 def test_a_call_without_the_post_is_a_breach() -> None:
-    """Two processes would ask one Telegram for updates, unseen."""
+    """Two processes would unnoticed ask one Telegram for updates."""
     mine = Heard(at=2.0, who=FIRST, platform="telegram", what="getUpdates")
     others = Heard(at=2.0, who=SECOND, platform="telegram", what="getUpdates")
     after = Heard(at=6.0, who=FIRST, platform="discord", what="identify")
@@ -70,7 +70,7 @@ async def _echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 async def test_a_cable_passes_on_stays_silent_and_breaks() -> None:
-    """A cut that lets words through, or tells of itself, would try another case."""
+    """A cut that lets bytes through, or that is noticed, would test another case."""
     service = await asyncio.start_server(_echo, "127.0.0.1", 0)
     async with service, Cable(service.sockets[0].getsockname()[1]) as cable:
         cable.source = "127.12.3.4"

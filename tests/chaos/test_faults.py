@@ -1,7 +1,7 @@
-"""Faults of the neighbours, one by one: what the person sees, what the operator sees, that it heals.
+"""Faults of the neighbours, one by one: what people and operators see, and that it heals.
 
-The whole bot in virtual time with scripted servers and chats. What each kind of server and chat
-answers in its own words is tested with its adapter; disk, database and clock have their own file.
+The whole bot in virtual time with scripted servers and chats. How each kind of server and chat
+words its answers is tested with its adapter; disk, database and clock have their own file.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from tests.simulation.installation import Installation
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trouble:
-    """A server's fault: what it does once, what then stands in the chat and in the log."""
+    """A server's fault: what it does once, and what the chat and the log show then."""
 
     script: Callable[[FakeServer], None]
     ends_with: str = "a cat\nflux"
@@ -41,7 +41,7 @@ class Trouble:
 
 
 def attempts(*fates: Fate) -> Callable[[FakeServer], None]:
-    """Return a script: the first attempts meet these fates, all later ones nothing bad."""
+    """Return a script: the first attempts meet these fates, all later ones succeed."""
 
     def script(server: FakeServer) -> None:
         left = iter(fates)
@@ -55,7 +55,7 @@ def attempts(*fates: Fate) -> Callable[[FakeServer], None]:
 
 
 def loads(*errors: Exception) -> Callable[[FakeServer], None]:
-    """Return a script: the first loads fail so, all later ones succeed."""
+    """Return a script: the first loads fail in this way, all later ones succeed."""
 
     def script(server: FakeServer) -> None:
         left: Iterator[Exception] = iter(errors)
@@ -118,7 +118,7 @@ TROUBLES = {
 
 @pytest.mark.parametrize("name", TROUBLES)
 def test_a_server_in_trouble_is_told_and_heals(name: str, caplog: pytest.LogCaptureFixture) -> None:
-    """A fault would be silent, stick, or show people or the operator the wrong thing."""
+    """A fault would be silent, persist, or show people or the operator the wrong thing."""
     trouble = TROUBLES[name]
     caplog.set_level(logging.INFO)
 

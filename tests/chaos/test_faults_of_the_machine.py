@@ -1,7 +1,7 @@
-"""Faults of disk, database and clock: what the person sees, what the operator sees, that it heals.
+"""Faults of disk, database and clock: what people and operators see, and that it heals.
 
-The whole bot in virtual time on a real database, which is filled, locked, made read-only and
-damaged under it.
+The whole bot in virtual time on a real database, which is filled, locked, made read-only or damaged
+while it runs.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ def first_line(chat: FakeChat, person: int) -> str:
 
 
 def shown_to(chat: FakeChat, person: int) -> list[str]:
-    """Return what stands in a person's own chat in the end, pings aside."""
+    """Return what a person's own chat shows in the end, pings aside."""
     texts = [each.text for each in chat.messages.values() if each.chat == str(person)]
     return [text for text in texts if not text.startswith("Ready:")]
 
@@ -68,7 +68,7 @@ def shown_to(chat: FakeChat, person: int) -> list[str]:
 
 
 def test_a_full_disk_is_told_and_what_was_accepted_goes_on_afterwards() -> None:
-    """A full disk would lose what runs, or people would not learn why nothing is accepted."""
+    """A full disk would lose running work, or people not learn why nothing is accepted."""
 
     async def scenario(running: Bot, _: Installation) -> None:
         database = running.records._database
@@ -126,7 +126,7 @@ def _read_only(running: Bot, _: Path) -> Callable[[], None]:
 def test_a_database_that_takes_nothing_for_a_while_loses_nothing(
     harm: Harm, advice: str, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A result would be lost, a request taken that is not stored, or a restart needed to go on."""
+    """A result would be lost, an unstored request accepted, or a restart needed to continue."""
 
     async def scenario(running: Bot, _: Installation) -> None:
         await running.records._database.write(_no_patience)
@@ -151,7 +151,7 @@ def test_a_database_that_takes_nothing_for_a_while_loses_nothing(
 
 
 def _no_patience(connection: Connection) -> None:
-    """Wait for another program's lock for a moment only, as if the whole time had passed."""
+    """Wait only a moment for another program's lock, as if the whole time had passed."""
     connection.execute("PRAGMA busy_timeout = 1")
 
 
@@ -159,7 +159,7 @@ def _no_patience(connection: Connection) -> None:
 async def test_damage_met_while_running_stops_accepting_and_a_backup_goes_on(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Requests would be taken into a file that has to be thrown away."""
+    """Requests would be accepted into a file that has to be thrown away."""
     installation, chat, copy = at(path), FakeChat(), path.with_name("backup")
 
     async def met() -> None:
@@ -253,7 +253,7 @@ def hands(monkeypatch: pytest.MonkeyPatch) -> _Hands:
 
 
 async def within(seconds: float, running: Bot) -> None:
-    """Wait until every end is told; fail if that takes longer."""
+    """Wait until every end is reported; fail if that takes longer."""
     began = asyncio.get_running_loop().time()
     await quiet(running)
     assert asyncio.get_running_loop().time() - began < seconds
@@ -295,7 +295,7 @@ async def test_a_clock_set_by_hours_holds_nothing_up(
 async def test_a_clock_set_back_between_two_runs_holds_nothing_up(
     hands: _Hands, path: Path
 ) -> None:
-    """A pause written while the clock was ahead would last as long as it was."""
+    """A pause written while the clock was ahead would last as long as the clock was ahead."""
     chat = FakeChat()
     hands.set_by_h = 5.0
     installation = replace(pauses_between(), url=f"sqlite:///{path}")

@@ -1,4 +1,4 @@
-"""The trial sees a request that was accepted twice, and blames no retry that had to begin again."""
+"""The trial notices a request accepted twice, and permits retries that had to begin again."""
 
 from random import Random
 from typing import Any, cast
@@ -38,7 +38,7 @@ AGAIN = row(2, "completed", queued_at=5.0, finished_at=6.0)
     ],
 )
 def test_a_second_job_beside_the_first_is_a_breach(first: Row) -> None:
-    """A GPU would work twice for one call, unseen."""
+    """A GPU would unnoticed work twice for one call."""
     assert len(list(accepted_twice([first, AGAIN]))) == 1
 
 
@@ -53,7 +53,7 @@ def test_a_retry_after_the_end_of_its_job_is_no_breach(state: str) -> None:
 
 @pytest.mark.parametrize("keyed", [True, False])
 def test_only_a_key_promises_the_same_job(*, keyed: bool) -> None:
-    """A retry without a key would be blamed that began again after its job was cancelled."""
+    """A retry without a key after its job was cancelled would count as a breach."""
     wish = Wish(number=7, model="writes", prompt="7", headers={}, others={})
     call = NativeJob(
         wish=wish,

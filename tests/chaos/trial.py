@@ -1,7 +1,7 @@
-"""A trial: a crowd, servers, and a program that is killed or stopped again and again.
+"""A trial: a crowd, servers, and a program that is killed or stopped repeatedly.
 
-Counted from outside: what people see in their chats and what servers did. The database is read
-only while the program is dead, to know what was finished then, and at the end.
+It counts from outside: what people see in their chats and what servers did. The database is only
+read while the program is dead, to know what was finished then, and at the end.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ limits: {{open_per_person: {most}, queued_per_person: {most}}}
 
 
 class Trial:
-    """One run of so many kills and orderly stops in a folder of its own."""
+    """One run of this many kills and orderly stops, in a folder of its own."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class Trial:
     # ------------------------------------------------------------ looking while it is dead
 
     def _rows(self) -> Sequence[Row]:
-        """Return all jobs, those of people and the questions for a better prompt."""
+        """Return all jobs: those of people and the questions for a better prompt."""
         if not self._database.exists():
             return []
         with closing(sqlite3.connect(f"file:{self._database}?mode=ro", uri=True)) as connection:
@@ -126,7 +126,7 @@ class Trial:
         return as_rows(stored)
 
     def _look(self, world: World) -> None:
-        """Note what is finished. And now may a server die."""
+        """Record what is finished; now a server may die."""
         world.know(self._rows())
         self._outages.perhaps()
 

@@ -48,9 +48,9 @@ class Row:
 class Queue:
     """How a model's queue is judged.
 
-    A server works on `at_once` of its jobs at a time. One in its pause after a failed attempt may be
-    passed, and one that is `held` for a better prompt while it is. Owners in `overflow` enter a queue later than they are accepted: they may be
-    passed, and pass no one but each other.
+    A server works on `at_once` of its jobs at a time. A job may be overtaken during its pause after
+    a failed attempt, and while it is `held` for a better prompt. Owners in `overflow` enter a queue
+    later than they are accepted: they may be overtaken, and overtake only each other.
     """
 
     model: str
@@ -59,7 +59,7 @@ class Queue:
     overflow: frozenset[str] = frozenset()
 
     def overtaken(self, rows: Sequence[Row], began: Sequence[tuple[int, float]]) -> Iterator[str]:
-        """Yield a sentence for each job a server began before one that was accepted earlier."""
+        """Yield a sentence for each job that a server began before one accepted earlier."""
         first: dict[int, float] = {}
         for number, at in began:
             first.setdefault(number, at)
@@ -86,7 +86,7 @@ class Queue:
     def _pauses(self, row: Row, at: float) -> bool:
         """Return whether a job could not be started at a moment.
 
-        A server that died before it began with a job has nothing of the first attempt.
+        A server that died before it began with a job knows nothing of the first attempt.
         """
         tried = row.attempt > 1 or row.sendings > LOST_AT_ONCE
         failed = tried and row.started_at is not None and at < row.started_at
@@ -161,7 +161,7 @@ class Verdict:
     def judge_chats(
         self, crowd: Crowd, chats: Sequence[Chats], rows: Sequence[Row], number_of: NumberOf
     ) -> None:
-        """Count what stands in the chats against what was accepted."""
+        """Compare what the chats show with what was accepted."""
         by_number = {row.number: row for row in rows}
         crowd.count_out({row.number: row.id for row in rows})
         self.accepted, self.unheard = len(crowd.asked), crowd.unheard
@@ -177,7 +177,7 @@ class Verdict:
         self.broken_streams, self.calls = programs.broken, programs.kinds
 
     def count_outages(self, kills: int) -> None:
-        """Take note of how often servers died; no stream is broken off without that."""
+        """Record how often servers died; no stream may break off without that."""
         self.server_kills = kills
         if self.broken_streams and not kills:
             self.faults.append("streams were broken off though no server died")
@@ -198,10 +198,10 @@ class Verdict:
 
 
 def accepted_twice(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield a sentence for each request that became a job while an earlier one of it stood.
+    """Yield a sentence for each request that became a job while its earlier job still existed.
 
-    One that had failed or was cancelled leaves nothing to continue: a retry without a key, which asks
-    for another try, begins again.
+    A job that failed or was cancelled cannot be continued: a retry without a key asks for another
+    try, and begins again.
     """
     before: dict[int, Row] = {}
     for row in rows:

@@ -1,4 +1,4 @@
-"""What surrounds the program in a trial: chats, a page, programs, servers, and the crowd that uses them."""
+"""The surroundings of the program in a trial: chats, page, programs, servers, and the crowd."""
 
 import asyncio
 from collections.abc import Sequence
@@ -76,19 +76,19 @@ class World:
         return dict(zip(("CHAOS_TOKEN", "CHAOS_DISCORD", "CHAOS_WEB"), tokens, strict=True))
 
     def asking(self, ends: int) -> "asyncio.Task[None]":
-        """Have the crowd begin to ask, for as long as so many ends of the program take."""
+        """Let the crowd start to ask, for as long as this many ends of the program take."""
         most = ASKED_PER_RUN * (ends + 2)
         return asyncio.create_task(self.crowd.go_on(ASK_EVERY_S * self.installation.slow, most))
 
     def know(self, rows: Sequence[Row]) -> None:
-        """Note what became of requests; what is finished no server may begin with again."""
+        """Record what became of requests; no server may begin again with what is finished."""
         asked = [row for row in rows if row.owner != OWNER]
         self.crowd.know({row.number: row.id for row in asked})
         self.completed.update(row.number for row in asked if row.state == "completed")
         self.crowd.ended = len(self.crowd.asked) - sum(row.is_open for row in asked)
 
     def left(self, rows: Sequence[Row]) -> int:
-        """Return how many requests have not come to an end, good or bad, or are not confirmed."""
+        """Return how many requests have not ended, well or badly, or are not confirmed."""
         accepted = {row.number for row in rows}
         on_the_way = sum(
             request.number not in accepted
@@ -110,7 +110,7 @@ class World:
 
 
 def as_rows(stored: Sequence[Sequence[Any]]) -> list[Row]:
-    """Return jobs from what `COLUMNS` reads."""
+    """Return jobs from the rows of `COLUMNS`."""
     names = [each.name for each in fields(Row)]
     jobs = (dict(zip(names, job, strict=True)) for job in stored)
     return [

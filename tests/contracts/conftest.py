@@ -1,4 +1,4 @@
-"""A store of every kind, new for each test, and a database that holds the bot's tables, too."""
+"""A store of every kind, new for each test, and a database with the bot's tables."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace

@@ -241,7 +241,7 @@ def test_a_model_that_cannot_or_is_not_there_is_a_refusal() -> None:
 
 
 def test_images_that_come_late_count_against_the_hour_as_well() -> None:
-    """The rest of an album would be a way round the limit on files."""
+    """Later parts of an album would be a way round the limit on files."""
 
     async def play() -> tuple[Job | Refusal, Job | Refusal]:
         async with services(files_mb=1) as (service,):
@@ -263,7 +263,7 @@ def test_images_that_come_late_count_against_the_hour_as_well() -> None:
 
 
 def test_nothing_but_the_service_hands_requests_to_the_queue() -> None:
-    """A way past the limits would be one line in some command."""
+    """A single line in some command would be a way round the limits."""
     bot = Path(__file__).parents[3] / "bot"
     sources = {path: path.read_text("utf-8") for path in bot.rglob("*.py")}
     callers = {

@@ -1,4 +1,4 @@
-"""How large a request of a model may be, and what is remembered of those that took too much."""
+"""How large a request to a model may be, and which too large requests are remembered."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,7 +21,7 @@ VIDEO = {"width": 640.0, "height": 360.0, "seconds": 5.0, "fps": 16.0}
 
 
 def beyond(request: Request, usual: Mapping[str, float], **most: float) -> Any:
-    """Return what of a request is beyond a model, None if nothing is."""
+    """Return what of a request exceeds a model's limits, or None."""
     refusal = refused(Bounds(), replace(SPEC, most=most), request, usual or {})
     return None if refusal is None else (refusal.kind, refusal.values["most"])
 
@@ -84,7 +84,7 @@ def drawing(**fields: Any) -> TextToImage:
 def test_a_request_far_above_the_models_defaults_is_refused(
     request_: Request, usual: dict[str, float], most: dict[str, float], expected: object
 ) -> None:
-    """One member's size would take everybody's models out of memory, again and again."""
+    """One member's size would unload everybody's models, again and again."""
     assert beyond(request_, usual, **most) == expected
 
 
@@ -97,7 +97,7 @@ def failed(request: Request, what: ProblemKind = ProblemKind.MEMORY) -> JobChang
 
 
 def test_what_ran_out_of_memory_is_not_tried_again() -> None:
-    """The next such request would empty the GPU once more."""
+    """The next such request would empty the GPU again."""
     bounds, large = Bounds(), drawing(width=960, height=1024)
     for harmless in (failed(large, ProblemKind.CRASHED), failed(drawing(width=512, height=512))):
         bounds.on_event(harmless, {"flux": USUAL})

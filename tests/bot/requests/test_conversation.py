@@ -1,4 +1,4 @@
-"""What a model is told of a conversation: bounded, whole turns, its images in their places."""
+"""What a model is sent of a conversation: bounded, whole turns, images in their places."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,7 +24,7 @@ def file(name: str) -> File:
 
 
 def talks(*lengths: int, images: tuple[int, ...] = ()) -> Conversation:
-    """Return questions and answers in turn, each that long; some questions with an image."""
+    """Return alternating questions and answers of this length; some questions with an image."""
     turns = [
         answer("a" * length) if place % 2 else user("q" * length)
         for place, length in enumerate(lengths)
@@ -39,7 +39,7 @@ ASKED = Conversation(turns=(user("why?"),))
 
 
 def test_the_oldest_pairs_go_first_and_system_and_question_stay() -> None:
-    """A long conversation would be refused by the server, or forget how to behave."""
+    """A server would refuse a long conversation, or the model forget its instructions."""
     talk = continued(talks(50, 50, 10, 10), ASKED, system="Rhyme.", room=40, sees=False)
     assert [turn.role for turn in talk.turns] == ["system", "user", "assistant", "user"]
     assert [len(turn.text) for turn in talk.turns] == [6, 10, 10, 4]
@@ -48,7 +48,7 @@ def test_the_oldest_pairs_go_first_and_system_and_question_stay() -> None:
 
 
 def test_the_end_of_an_answer_that_is_too_long_stays() -> None:
-    """A question "and then?" would be asked about nothing, and nobody would be told."""
+    """The question "and then?" would be asked without the answer it refers to, and unnoticed."""
     earlier = Conversation(turns=(user("q" * 900), answer("a" * 3000 + "the end")))
     talk = continued(earlier, ASKED, system="", room=1000, sees=False)
     assert talk.shortened
@@ -63,14 +63,14 @@ def test_the_end_of_an_answer_that_is_too_long_stays() -> None:
 
 
 def test_a_system_prompt_of_before_is_replaced_by_the_one_of_now() -> None:
-    """A changed rule of a chat would not hold in conversations that go on."""
+    """A changed system prompt of a chat would not apply in running conversations."""
     earlier = Conversation(turns=(ChatMessage(role="system", text="old"), user("a"), answer("b")))
     talk = continued(earlier, ASKED, system="new", room=99, sees=False)
     assert [turn.text for turn in talk.turns] == ["new", "a", "b", "why?"]
 
 
 def test_images_come_along_for_a_model_that_sees_the_newest_ones() -> None:
-    """A question would point to another image, or a blind model be sent one."""
+    """A question would refer to another image, or a model get images that it cannot see."""
     earlier = talks(1, 1, 1, 1, 1, 1, images=(0, 2, 4))
     asked = Conversation(turns=(user("these?", 0, 1),), files=(file("x.png"), file("y.png")))
     talk = continued(earlier, asked, system="", room=999, sees=True)
@@ -90,7 +90,7 @@ def test_images_come_along_for_a_model_that_sees_the_newest_ones() -> None:
 def test_what_is_sent_always_fits_and_makes_sense(
     lengths: list[int], room: int, sees: bool, images: set[int]
 ) -> None:
-    """Some conversation could not be continued at all."""
+    """Some conversations could not be continued at all."""
     shown = tuple(sorted(place for place in images if place < len(lengths)))
     talk = continued(talks(*lengths, images=shown), ASKED, system="S", room=room, sees=sees)
     front, *turns = talk.turns
@@ -105,7 +105,7 @@ def test_what_is_sent_always_fits_and_makes_sense(
 
 
 def test_the_room_follows_the_models_context() -> None:
-    """A model that remembers much would be treated like one that remembers little."""
+    """A model with a large context would be treated like one with a small context."""
 
     def spec(**options: int) -> ModelSpec:
         return ModelSpec(name="m", backends=("b",), capabilities=frozenset(), options=dict(options))
@@ -115,7 +115,7 @@ def test_the_room_follows_the_models_context() -> None:
 
 
 def test_a_chat_has_its_own_rules_or_its_platforms_or_everybodys() -> None:
-    """The rules of one chat would hold in another, or a thread escape its group's."""
+    """The rules of one chat would apply in another, or a thread escape its group's rules."""
     own, platform, usual = (
         ChatSettings(system="own"),
         ChatSettings(system="platform"),
@@ -135,7 +135,7 @@ _ELSEWHERE = ("telegram", "telegram:thread", "discord:another", "discord:cat", "
 
 @given(st.sets(st.sampled_from((*_KEYS, *_ELSEWHERE))))
 def test_the_nearest_place_with_rules_decides(named: set[str]) -> None:
-    """A wide rule would overrule a near one, or a thread would escape all of them."""
+    """A wide rule would override a near one, or a thread escape all of them."""
     rooms = ChatSettingsTable(by_key={key: ChatSettings(system=key) for key in named})
     places = places_of("thread", ("server", "category", "channel"))
     nearest = next((key for key in _KEYS if key in named), "")
@@ -143,7 +143,7 @@ def test_the_nearest_place_with_rules_decides(named: set[str]) -> None:
 
 
 def test_unwanted_words_are_whole_words_in_any_case() -> None:
-    """A list of words would refuse harmless ones, or be passed by with a capital letter."""
+    """A list of words would refuse harmless words, or be evaded with a capital letter."""
     room = ChatSettings(words=("ass", "Straße", "snow crash"))
     assert unwanted_word(room.words, ["a class of grass"]) is None
     assert unwanted_word(room.words, [None, "ASS!"]) == "ass"

@@ -1,4 +1,4 @@
-"""Prompt enhancement: better prompts where they cost no one a wait, and never a lost image."""
+"""Prompt enhancement: better prompts if they cost no one a wait, and never a lost image."""
 
 import asyncio
 import logging
@@ -34,7 +34,7 @@ def text_model(vram_mb: int = 4000) -> ModelSpec:
 def installation(
     url: str = "sqlite://", *, resident: str = "flux qwen", text_mb: int = 4000
 ) -> Installation:
-    """Return a GPU with a ComfyUI and an LM Studio, and what is in its memory already."""
+    """Return a GPU with a ComfyUI and an LM Studio, and the models already in its memory."""
     flux = replace(image_model("flux", vram_mb=16000), enhance="qwen")
     sdxl = image_model("sdxl", vram_mb=16000)
     models = [flux, sdxl, text_model(text_mb)]
@@ -54,7 +54,7 @@ async def asked(running: Bot, text: str) -> None:
 
 
 def the_one_drawn(gpu: Installation) -> tuple[float, str]:
-    """Ask for a cat, and return when it began to be drawn and from which prompt."""
+    """Ask for a cat, and return when drawing began and from which prompt."""
 
     async def scenario() -> None:
         async with bot(gpu) as running:
@@ -117,7 +117,7 @@ def test_a_text_model_that_fits_beside_everything_is_loaded_for_a_prompt() -> No
 
 @in_virtual_time
 async def test_a_late_answer_is_not_waited_for() -> None:
-    """A slow text model would hold images back for longer than ten seconds."""
+    """A slow text model would delay images by more than ten seconds."""
     gpu = installation()
     gpu.servers["studio"].service_s = 500.0
     async with bot(gpu) as running:
@@ -131,7 +131,7 @@ async def test_a_late_answer_is_not_waited_for() -> None:
 
 
 def test_a_failed_enhancement_lets_the_image_go_at_once() -> None:
-    """An image would wait out its delay for an answer that can no longer come."""
+    """An image would wait until the time limit for an answer that can no longer come."""
     gpu = installation()
     gpu.servers["studio"].fates = lambda _: Fate(service_s=1.0, error=ValueError("no"))
     at, prompt = the_one_drawn(gpu)
@@ -141,7 +141,7 @@ def test_a_failed_enhancement_lets_the_image_go_at_once() -> None:
 
 @in_virtual_time
 async def test_younger_images_pass_one_whose_prompt_is_improved_and_it_is_next_then() -> None:
-    """Enhancement would block the line, or cost an image its place in it."""
+    """Enhancement would block the queue, or cost an image its place in it."""
     gpu = installation()
     gpu.servers["studio"].service_s = 4.0
     gpu.servers["comfy"].service_s = 5.0
@@ -170,7 +170,7 @@ async def test_a_cancelled_image_takes_its_question_with_it() -> None:
 
 @in_virtual_time
 async def test_the_question_counts_against_nobodys_limits() -> None:
-    """A person with room for one job would be refused their next one."""
+    """A person with room for one more job would be refused it."""
     gpu = installation()
     async with bot(gpu) as running:
         await asked(running, "/image flux a cat")
@@ -208,7 +208,7 @@ async def test_a_forgotten_image_takes_its_question_with_it() -> None:
 
 @in_virtual_time
 async def test_a_lora_that_a_rule_forbids_is_not_put_into_a_prompt() -> None:
-    """People would have the text model write the tag that they may not."""
+    """People would have the text model write a tag that they may not use."""
     gpu = installation()
     written = Output(text="a cat <lora:secret:1>")
     gpu.servers["studio"].outputs = lambda _: written
@@ -220,7 +220,7 @@ async def test_a_lora_that_a_rule_forbids_is_not_put_into_a_prompt() -> None:
 
 @in_virtual_time
 async def test_words_a_chat_does_not_want_are_not_put_into_a_prompt() -> None:
-    """A text model could bring in what people of that chat may not ask for."""
+    """A text model could add what people of that chat may not ask for."""
     gpu = installation()
     chat_settings = ChatSettingsTable(by_key={"*": ChatSettings(words=("result",))})
     async with bot(gpu, live=LiveSettings(chat_settings=chat_settings)) as running:
@@ -286,7 +286,7 @@ def test_a_crash_between_the_two_loses_neither(
 async def test_a_call_repeated_after_a_crash_is_seen_through_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Chats hand over again what was not confirmed: two would wait for one prompt, and one fail."""
+    """Chats repeat unconfirmed calls: two jobs would wait for one prompt, and one would fail."""
     gpu = installation(f"sqlite:///{tmp_path}/usher.db")
     await left_behind(gpu, state=JobState.PENDING)
     async with bot(gpu) as running:

@@ -1,4 +1,4 @@
-"""Documents, videos and recordings that people send: read within bounds, or refused with the reason."""
+"""Documents, videos and recordings that people send: read within limits, or refused."""
 
 import pytest
 
@@ -40,13 +40,13 @@ async def test_a_document_that_cannot_be_read_is_refused_with_the_reason() -> No
 
 
 async def test_a_scan_is_shown_where_a_model_sees() -> None:
-    """A scanned letter could not be asked about."""
+    """People could not ask about a scanned letter."""
     scan = await opened("a.pdf", papers.scanned_pdf(2), characters=100, images=4)
     assert [file.mime for file in scan.images] == ["image/jpeg"] * 2
 
 
 async def test_a_video_is_shown_in_images_from_beginning_to_end() -> None:
-    """A model that sees would be shown nothing of a video."""
+    """A model that sees images would be shown nothing of a video."""
     frames = await seen("a.mp4", video("mp4"), 3)
     assert 1 < len(frames) <= 3
     assert all(file.mime == "image/jpeg" for file in frames)
@@ -56,7 +56,7 @@ async def test_a_video_is_shown_in_images_from_beginning_to_end() -> None:
 
 
 async def test_a_recording_keeps_its_sound_and_nothing_else() -> None:
-    """Where it was recorded, and the image of a round video, would lie in the database."""
+    """The place of a recording, and the images of a round video, would be in the database."""
     for kind in ("ogg", "mp3", "mp4"):
         sound = await checked_sound("a", video(kind))
         assert (sound.name, sound.mime) == ("recording.ogg", "audio/ogg"), kind
@@ -64,7 +64,7 @@ async def test_a_recording_keeps_its_sound_and_nothing_else() -> None:
 
 
 async def test_a_recording_that_cannot_be_heard_is_refused_with_the_reason() -> None:
-    """A question would wait for what no model can write down."""
+    """A question would wait for a recording that no model can transcribe."""
     torn, silent = RefusalKind.RECORDING_UNREADABLE, RefusalKind.RECORDING_SILENT
     for data, kind in ((b"OggS torn", torn), (video("mp4", silent=True), silent)):
         with pytest.raises(Declined) as declined:
@@ -73,7 +73,7 @@ async def test_a_recording_that_cannot_be_heard_is_refused_with_the_reason() -> 
 
 
 def test_the_size_a_chat_tells_is_looked_at_first() -> None:
-    """Gigabytes would be downloaded to be refused."""
+    """Gigabytes would be downloaded only to be refused."""
     for check in (require_paper_weight, require_video_weight):
         check("a", 20_000_000)
         with pytest.raises(Declined) as declined:

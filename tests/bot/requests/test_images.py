@@ -30,7 +30,7 @@ async def test_an_image_is_taken_under_our_own_name() -> None:
 
 
 async def test_an_image_is_kept_without_what_a_camera_wrote() -> None:
-    """The place where a photo was taken would lie in the database."""
+    """The place where a photo was taken would be in the database."""
     for form in ("PNG", "JPEG", "WEBP"):
         before = PLANTED[form](exif=exif(6))
         for after in ((await checked(before)).data, await bare(before)):
@@ -51,7 +51,7 @@ async def test_a_photo_of_several_images_is_one_image() -> None:
 
 
 async def test_of_a_damaged_image_nothing_is_kept() -> None:
-    """What it holds beside the pixels would be stored unseen."""
+    """Metadata beside the pixels would be stored unnoticed."""
     assert await bare(PLANTED["JPEG"]()[:400]) == b""
     assert await bare(b"plain words") == b"plain words"
 
@@ -97,7 +97,7 @@ async def test_a_result_that_fits_is_untouched() -> None:
 
 
 async def test_a_result_too_large_is_made_smaller() -> None:
-    """A large image would never arrive, whatever kind it is."""
+    """A large image would never arrive, whatever its format."""
     for mode in ("RGB", "RGBA", "P", "L", "I;16"):
         out = io.BytesIO()
         image = Image.effect_noise((700, 500), 90)
@@ -112,7 +112,7 @@ async def test_a_result_too_large_is_made_smaller() -> None:
 
 
 async def test_what_cannot_fit_is_left_out() -> None:
-    """An attempt without hope would go on forever."""
+    """A hopeless attempt would go on forever."""
     file = File(name="a.zip", mime="application/zip", data=bytes(1000))
     assert await fitted(file, 10) is None
     broken = File(name="a.png", mime="image/png", data=bytes(1000))
@@ -136,7 +136,7 @@ async def test_the_size_of_a_drawn_image_needs_no_thread(monkeypatch: pytest.Mon
 
 
 async def test_a_broken_header_names_no_size() -> None:
-    """A result would be told to have millions of pixels that no one can see."""
+    """A result would be said to have millions of pixels that no one can see."""
     for at in (0, 8, 13, 17, 22, 24, 30):
         data = bytearray(encoded("PNG"))
         data[at] ^= 0x40

@@ -1,4 +1,4 @@
-"""What a voice reads of an answer."""
+"""Which part of an answer a voice reads."""
 
 import time
 
@@ -22,7 +22,7 @@ def test_a_long_answer_ends_with_a_sentence() -> None:
 
 
 def test_no_answer_takes_long_to_read() -> None:
-    """A model that repeats a sign forever would hold up everything else."""
+    """A model that repeats a character forever would block everything else."""
     cases: list[str] = ["*a ", "[", "`", "_", "| ", "- ", "[a](", "```\n", "**", "<https://"]
     for sign in cases:
         began = time.process_time()

@@ -1,4 +1,4 @@
-"""Recordings: written down, answered and read aloud in one message, whatever is interrupted."""
+"""Recordings: transcribed, answered and read aloud in one message, whatever is interrupted."""
 
 import asyncio
 import sqlite3
@@ -36,7 +36,7 @@ ANSWER = f"result of {SAID}"
 
 @pytest.fixture(autouse=True)
 def playable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take any bytes for a recording: what is read is tried where files are checked."""
+    """Accept any bytes as a recording; the file checks have their own tests."""
 
     async def as_it_is(file: File, **_: object) -> Voice:
         return Voice(file=replace(file, data=file.data[4:]), seconds=1.0)
@@ -130,7 +130,7 @@ async def test_a_voice_message_is_answered_in_one_message_that_quotes_it() -> No
 
 @in_virtual_time
 async def test_the_message_shows_the_place_in_the_line_of_each_step() -> None:
-    """A person would wait for a model without knowing for which, or how long."""
+    """A person would not know for which model they wait, or how long."""
     gpu = house()
     async with bot(gpu, limits=PersonLimits()) as running:
         await says(running, voice("first"), user="fake:2", chat="2")
@@ -146,7 +146,7 @@ async def test_the_message_shows_the_place_in_the_line_of_each_step() -> None:
 
 @in_virtual_time
 async def test_typed_words_come_before_what_was_said() -> None:
-    """The words under a recording would be lost, or answered without it."""
+    """The words typed with a recording would be lost, or answered without it."""
     gpu = house()
     async with bot(gpu) as running:
         await says(running, voice("the lecture"), voice("its end"), words="sum this up")
@@ -191,7 +191,7 @@ async def test_a_recording_counts_once(running: Bot) -> None:
 @pytest.mark.parametrize("how", ["/cancel 1", "/forget me --sure"])
 @in_house()
 async def test_an_end_ends_every_step(running: Bot, after_s: float, how: str) -> None:
-    """A model would go on with a recording that its person took back, or keep it forever."""
+    """A model would go on with a cancelled recording, or keep it forever."""
     await says(running)
     await asyncio.sleep(after_s)
     await running.dispatcher.call(running.chat.call(how))
@@ -250,7 +250,7 @@ async def test_what_cannot_be_asked_is_not_asked(said: str, what: ProblemKind) -
 
 @in_virtual_time
 async def test_the_answer_is_read_aloud_for_those_who_want_it() -> None:
-    """`/settings --voice on` would do nothing, or hold back the text until the voice is there."""
+    """`/settings --voice on` would do nothing, or delay the text until the voice is there."""
     gpu = house()
     async with bot(gpu) as running:
         await running.dispatcher.call(running.chat.call("/settings --voice on"))
@@ -269,7 +269,7 @@ async def test_the_answer_is_read_aloud_for_those_who_want_it() -> None:
 
 
 def test_an_answer_stays_where_it_cannot_be_read_aloud() -> None:
-    """A voice that fails would take the answer with it."""
+    """A voice that fails would delete the answer with it."""
     gpu = house()
     gpu.servers["mouth"].fates = lambda _: Fate(error=ValueError("no"))
 
@@ -349,7 +349,7 @@ async def test_a_kill_at_any_moment_loses_and_doubles_nothing(
 
 @in_virtual_time
 async def test_a_stop_between_the_steps_is_no_end(tmp_path: Path) -> None:
-    """An orderly stop would fail every question that is being written down."""
+    """An orderly stop would fail every question that is being transcribed."""
     gpu = house(f"sqlite:///{tmp_path}/usher.db")
     chat = FakeChat()
     for pause_s in (1.0, 2.0, 1.0, 4.0, 1.5):
@@ -367,7 +367,7 @@ async def test_a_stop_between_the_steps_is_no_end(tmp_path: Path) -> None:
 
 
 def test_a_full_line_of_the_listener_is_waited_for() -> None:
-    """A question that was accepted would fail because many speak at once."""
+    """An accepted question would fail because many people speak at once."""
     narrow = replace(WHISPER, max_waiting=1)
     gpu = house(models=(narrow, QWEN))
 
@@ -433,7 +433,7 @@ async def test_a_reading_ends_with_a_cancel_and_with_its_message() -> None:
 
 @in_virtual_time
 async def test_a_ban_ends_the_reading_too() -> None:
-    """A person who was banned would still be read to."""
+    """A voice would still be made for a banned person."""
     gpu = house()
     gpu.servers["mouth"].service_s = 60.0
     async with bot(gpu) as running:
@@ -447,7 +447,7 @@ async def test_a_ban_ends_the_reading_too() -> None:
 
 @in_virtual_time
 async def test_a_question_asked_again_is_not_written_down_again() -> None:
-    """A repeated question would be asked without its words, or of a model that must see."""
+    """A repeated question would lose its words, or be asked of a model that must see images."""
     gpu = house()
     async with bot(gpu) as running:
         await says(running)
@@ -500,7 +500,7 @@ async def test_the_conversation_goes_on_from_what_was_said() -> None:
 
 @in_virtual_time
 async def test_the_queue_says_what_a_held_question_waits_for() -> None:
-    """`/queue` would show a question that stands in line for no reason."""
+    """`/queue` would show a question that waits for no visible reason."""
     gpu = house()
     gpu.servers["ears"].service_s = 30.0
     async with bot(gpu) as running:
@@ -517,7 +517,7 @@ async def test_the_queue_says_what_a_held_question_waits_for() -> None:
 
 @in_virtual_time
 async def test_a_late_part_joins_a_held_question_and_what_it_says_is_heard() -> None:
-    """A part of an album that comes late would release the question unheard, or be lost."""
+    """A late part of an album would release the question without its words, or be lost."""
     gpu = house()
     gpu.servers["ears"].service_s = 10.0
     async with bot(gpu) as running:
@@ -544,7 +544,7 @@ async def test_a_model_can_be_named_for_a_recording() -> None:
 
 @in_house()
 async def test_what_was_cut_of_a_recording_is_said(running: Bot) -> None:
-    """An answer about half a lecture would pass for one about the whole."""
+    """An answer about half a lecture would be read as one about the whole."""
     await says(running, voice("word " * 10_000))
     await quiet(running)
     job = await question(running)

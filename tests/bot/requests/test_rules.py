@@ -68,7 +68,7 @@ def test_default_models_may_be_named_by_an_alias() -> None:
 
 
 def test_the_first_rule_that_fits_person_and_room_decides_alone() -> None:
-    """A rule for some would bind others, or a later rule would add to an earlier one."""
+    """A rule for some people would bind others, or a later rule would add to an earlier one."""
     patrons = rule("discord-role:1", where=("discord:5", "api"))
     gallery = rule(where=("discord:5",))
     service = rule("service:n8n")
@@ -128,7 +128,7 @@ def test_only_what_is_allowed_is_offered_and_named_in_refusals() -> None:
 def test_what_is_asked_for_is_bounded_and_what_is_left_open_lowered(
     asked: Any, most: Any, made: Any
 ) -> None:
-    """Whoever names no size would get one that they may not ask for."""
+    """A person who names no size would get one that they may not ask for."""
     request = TextToImage(prompt="a cat", **asked)
     if made is None:
         with pytest.raises(Declined) as refused:
@@ -148,7 +148,7 @@ def test_a_size_that_is_named_is_bounded_with_an_image_too(asked: Any) -> None:
 
 
 def test_a_style_and_a_usual_size_are_lowered_to_what_a_rule_allows() -> None:
-    """Whoever set a usual size elsewhere would be refused for what they did not ask for."""
+    """A person with a usual size from elsewhere would be refused for what they did not ask for."""
     most = rule(most={"pixels": 512 * 512, "steps": 8})
     style = fitting_style(most, Style(size="1024x1024", options={"steps": 30, "guidance": 3.5}))
     assert style == Style(size="512x512", options={"steps": 8, "guidance": 3.5})

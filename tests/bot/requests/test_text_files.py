@@ -33,7 +33,7 @@ def text_file(
 
 
 def test_text_files_are_told_from_others() -> None:
-    """A program would not be read, or a video be taken for one."""
+    """A program would not be read, or a video be mistaken for one."""
     cases: list[tuple[str, str, bool]] = [
         ("notes.txt", "text/plain; charset=utf-8", True),
         ("main.py", "application/octet-stream", True),
@@ -50,7 +50,7 @@ def test_text_files_are_told_from_others() -> None:
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_text_or_refused(data: bytes) -> None:
-    """A broken file would end in an internal error, or reach the model as rubbish."""
+    """A broken file would end in an internal error, or reach the model as garbage."""
     with suppress(Declined):
         assert "\x00" not in decoded("a.txt", data)
 
@@ -103,7 +103,7 @@ async def test_a_question_is_asked_about_its_files(running: Bot) -> None:
 async def test_a_file_that_is_no_use_is_refused_in_one_sentence(
     running: Bot, command: str, file: Attachment, told: str
 ) -> None:
-    """A question would be asked about half a file, or a huge one fill the memory."""
+    """A question would be asked about half a file, or a huge file fill the memory."""
     assert await ask(running, command, files=(file,)) is None
     assert (await settled(running)).answers == [told]
 

@@ -1,4 +1,4 @@
-"""What a person with a long wait reads before the message: what is free, or that nothing is."""
+"""What a person with a long wait reads in advance: what is free, or that nothing is."""
 
 from dataclasses import replace
 
@@ -76,7 +76,7 @@ def test_where_all_gpus_work_it_is_said_in_both_languages() -> None:
 
 
 def test_a_gpu_that_loads_is_busy_too() -> None:
-    """It would be called idle while it is about to work."""
+    """The GPU would be called idle while it is about to work."""
     loading = model("wan", copy("wan", "gpu-2", 0, Residency.LOADING), waiting=1)
     assert told(replace(ALL_BUSY, models=(FLUX, loading))) == EVERYTHING
 
@@ -93,13 +93,13 @@ def test_a_place_to_spare_anywhere_is_not_everything() -> None:
 
 
 def test_an_idle_model_on_a_busy_serial_server_has_no_place_to_spare() -> None:
-    """Its server does one thing at a time."""
+    """Its server does only one thing at a time, so the model could not start."""
     beside = model("sdxl", copy("comfy", "gpu-1", 0))
     assert told(replace(ALL_BUSY, models=(FLUX, WAN, beside))) == EVERYTHING
 
 
 def test_an_idle_model_that_can_do_the_same_is_named_instead() -> None:
-    """A person would wait beside it."""
+    """A person would wait beside an idle model."""
     free = model("sdxl", copy("forge", "gpu-1", 0))
     assert "free right now: sdxl" in told(replace(ALL_BUSY, models=(FLUX, WAN, free)))
 

@@ -1,4 +1,4 @@
-"""What went wrong is told in the reader's language, anyone who found it out."""
+"""Problems are described in the reader's language, whichever part found them."""
 
 import asyncio
 from dataclasses import replace
@@ -45,7 +45,7 @@ VALUES: dict[str, str | int] = {
 
 
 def test_every_problem_is_told_in_every_language() -> None:
-    """A German would read English, or an internal error instead of what went wrong."""
+    """A German would read English, or an internal error instead of the problem."""
     for what in ProblemKind:
         texts = {told(Problem(what=what, values=VALUES), language) for language in CATALOGUES}
         assert len(texts) == len(CATALOGUES), what
@@ -60,12 +60,12 @@ def test_a_problem_is_kept_as_a_code() -> None:
 
 @pytest.mark.parametrize("code", ['{"what": "of_a_newer_version"}', '{"what": "late", "x": 1}', ""])
 def test_a_problem_that_only_a_newer_version_knows_is_told_in_general(code: str) -> None:
-    """While a cluster is upgraded, an older process could not tell that a job has failed."""
+    """During the upgrade of a cluster, an older process could not report that a job has failed."""
     assert Problem.read(code) == Problem(what=ProblemKind.BUG)
 
 
 def test_how_often_it_was_tried_and_what_was_not_loaded_is_told() -> None:
-    """People would try again what was tried three times for them."""
+    """People would retry what has already been tried three times."""
     why = Problem(what=ProblemKind.MEMORY, attempts=3, unloadable="flux")
     assert told(why, "en").startswith("flux couldn't be loaded. The GPU doesn't have enough")
     assert told(why, "en").endswith("It was tried 3 times.")
@@ -74,7 +74,7 @@ def test_how_often_it_was_tried_and_what_was_not_loaded_is_told() -> None:
 
 @pytest.mark.parametrize(("language", "advice"), [("en", "smaller"), ("de", "kleiner")])
 def test_a_smaller_request_is_advised_only_where_it_helps(language: str, advice: str) -> None:
-    """People would ask for smaller and smaller images of a model that fits on no GPU."""
+    """People would ask a model that fits on no GPU for smaller and smaller images."""
     assert advice in told(Problem(what=ProblemKind.MEMORY), language)
     assert advice not in told(Problem(what=ProblemKind.MEMORY, unloadable="flux"), language)
 
@@ -84,13 +84,13 @@ def test_a_smaller_request_is_advised_only_where_it_helps(language: str, advice:
     [BackendError("x"), OutOfMemory("x"), StoreError("x"), TimeoutError("x"), KeyError("x")],
 )
 def test_an_error_without_a_problem_of_its_own_has_one_by_its_class(error: Exception) -> None:
-    """Its own words, which are for the log, would be shown."""
+    """The error's own message, which is for the log, would be shown."""
     assert problem_of(error).what in ProblemKind
     assert not problem_of(error).values
 
 
 def test_why_files_are_missing_is_kept_with_the_result() -> None:
-    """An image would come without the word that another one was kept back."""
+    """An image would come without the note that another one was held back."""
     output = Output(text="", files=(), missing=KEPT_BACK.code())
     rows = [row[1:] for row in output_rows(1, output)]
     assert output_from(rows) == output
@@ -99,7 +99,7 @@ def test_why_files_are_missing_is_kept_with_the_result() -> None:
 
 @in_virtual_time
 async def test_which_images_were_looked_at_is_told_under_the_answer() -> None:
-    """A person would take an answer about one image for an answer about both."""
+    """A person would believe that an answer about one image is about both."""
     answering = replace(image_model("llama"), capabilities=frozenset({Capability.TEXT_TO_TEXT}))
     installation = Installation.of([answering], [host("gpu-1", "comfy")])
     missing = problem(ProblemKind.NEWEST_IMAGES, count=2).code()
@@ -113,7 +113,7 @@ async def test_which_images_were_looked_at_is_told_under_the_answer() -> None:
 
 @in_virtual_time
 async def test_a_failed_job_is_told_in_german() -> None:
-    """A person who writes German would read why in English."""
+    """A person who writes German would read the reason in English."""
     installation = Installation.of(
         [image_model("flux", "comfy", max_attempts=1)], [host("gpu-1", "comfy")]
     )
@@ -147,7 +147,7 @@ async def test_a_failed_preload_is_told_in_german() -> None:
 
 @in_bot()
 async def test_a_chosen_language_is_told_to_those_who_want_to_know(running: Bot) -> None:
-    """Open pages would go on in the old language."""
+    """Open pages would stay in the old language."""
     heard: list[tuple[str, str | None]] = []
     with running.dispatcher.telling_languages(
         lambda user, language: heard.append((user, language))

@@ -16,13 +16,13 @@ FRAGMENTS = {"on", "its_host", "another"}
 
 
 def said(reason: Reason, language: str = "en") -> str:
-    """Return the sentence with its moments in seconds."""
+    """Return the sentence with its times in seconds."""
     return sentence(reason, language, str)
 
 
 @pytest.mark.parametrize("language", CATALOGUES)
 def test_every_reason_has_a_sentence_whatever_is_known(language: str) -> None:
-    """A waiting person would be told nothing, or shown the inside of the program."""
+    """A waiting person would be told nothing, or shown internals of the program."""
     for why, names in product(WaitCause, SUBSETS):
         known = {name: KNOWN[name] for name in names}
         text = said(replace(Reason(why=why, model="flux"), **known), language)  # type: ignore[arg-type]
@@ -41,7 +41,7 @@ def test_every_text_of_a_reason_belongs_to_a_cause_and_its_details() -> None:
 
 
 def test_sentences_name_what_a_person_can_understand() -> None:
-    """The reasons of the design would read differently in chat and list."""
+    """The reasons listed in the design would read differently in chat and list."""
     loading = Reason(why=WaitCause.LOADING, model="flux", host="gpu-1")
     assert because(loading, "en") == ("loading flux on gpu-1",)
     busy = Reason(why=WaitCause.ROOM_BUSY, model="flux", host="gpu-1", other="sdxl")
@@ -59,7 +59,7 @@ def test_sentences_name_what_a_person_can_understand() -> None:
 
 
 def test_sentences_name_what_is_away_and_since_when() -> None:
-    """People would read that a machine is offline that answers others."""
+    """People would read that a machine is offline which serves others."""
     offline = Reason(why=WaitCause.OFFLINE, model="flux", host="gpu-2", since=7.0)
     assert said(offline) == "gpu-2 has been offline since 7.0, and no other host has flux"
     server = replace(offline, backend="ollama")
@@ -69,7 +69,7 @@ def test_sentences_name_what_is_away_and_since_when() -> None:
 
 
 def test_sentences_keep_their_moments_in_every_language() -> None:
-    """A platform could not show a time in the reader's own way."""
+    """A platform could not show a time in the reader's own format."""
     busy = Reason(why=WaitCause.QUIET, model="flux", host="gpu-1", until=2.0)
     ends = Moment(2.0, clock=True)
     assert because(busy, "en") == ("gpu-1 has quiet hours until ", ends)

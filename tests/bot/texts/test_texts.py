@@ -78,7 +78,7 @@ def test_a_translation_counts_what_the_reference_counts() -> None:
 
 
 def test_a_number_chooses_the_word_behind_it() -> None:
-    """A person would read of "1 embeddings for programs"."""
+    """A person would read "1 embeddings for programs"."""
     cases: list[tuple[int, str, str]] = [
         (1, "1 embedding for", "1 Embedding für"),
         (3, "3 embeddings for", "3 Embeddings für"),
@@ -98,7 +98,7 @@ def _counted(texts: Mapping[str, str]) -> set[tuple[str, str]]:
 
 
 def test_every_ability_and_command_has_its_text() -> None:
-    """A new capability or command would have no words."""
+    """A new capability or command would have no text."""
     needed = {f"{said}.{able}" for able in Capability for said in ("ability", "unable")}
     needed |= {command.help for command in COMMANDS}
     needed |= {f"called.{each.name}" for each in COMMANDS if not (each.admin or each.hidden)}
@@ -128,7 +128,7 @@ def test_a_moment_is_shown_only_where_one_can_be_known() -> None:
 
 
 def test_every_text_is_used_and_every_key_used_exists() -> None:
-    """The catalogue would grow dead texts, or code would name a text that is not there."""
+    """The catalogue would collect unused texts, or code would name a missing one."""
     literals = {
         node.value
         for path in BOT.rglob("*.py")
@@ -160,14 +160,14 @@ def test_every_text_is_used_and_every_key_used_exists() -> None:
 
 
 def test_values_are_never_read_as_templates() -> None:
-    """A prompt with braces could pull other values out or crash the message."""
+    """A prompt with braces could insert other values or crash the message."""
     assert say("en", "refused.unknown_model", name="{hint}", hint="x") == (
         "There's no model called “{hint}”. x",
     )
 
 
 def test_moments_and_answers_stay_whole() -> None:
-    """A platform could not show a time in the reader's own way."""
+    """A platform could not show a time in the reader's own format."""
     body = say("en", "status.ends_soon", moment=Moment(3600.0))
     assert body == (
         " · ready any moment, ",
@@ -211,7 +211,7 @@ def test_a_locale_finds_its_language() -> None:
 
 
 def test_the_bar_of_several_passes_never_goes_back() -> None:
-    """People would see their image thrown away and begun again."""
+    """People would see their image seem to start again."""
     job = replace(stand_in(1, "flux", 0.0), request=TextToImage(prompt="cat"))
     standing = Standing(job=job, shown="processing", position=None, reason=None)
     again = Progress(fraction=0.8, step=(2, 10))  # the second pass of two

@@ -1,7 +1,6 @@
 """A cable from one machine to a service: passes everything on, stays silent, or breaks.
 
-The service sees by the caller's address which process calls: every life of a machine has an address
-of its own.
+The service recognises the calling process by its address: every life of a machine has its own.
 """
 
 import asyncio
@@ -43,11 +42,11 @@ class Cable:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def silence(self) -> None:
-        """Let nothing through any more, and tell neither side."""
+        """Let nothing through any more, without telling either side."""
         self._whole.clear()
 
     def cut(self) -> None:
-        """Reset every connection, and each that is tried."""
+        """Reset every connection, and every attempt at one."""
         self._refuses = True
         for writer in list(self._open):
             _reset(writer)

@@ -1,10 +1,10 @@
 """The real program as one of several: `python -m tests.chaos.cluster.child run -c FILE`.
 
-As `tests.chaos.crash_points`, on which it rests, with variables of the environment:
-`USHER_CLOCK_AHEAD_S` sets this machine's time apart from the others', `USHER_PLAIN_POSTS` leaves
-roles without locks and notices, to which leases alone must suffice, and `USHER_CABLES_AT` is where
-this machine's cables begin: every machine has the same configuration, but not the same cables. Clocks
-that only count are left as they are: no operator sets those.
+Like `tests.chaos.crash_points`, on which it is based, it reads environment variables:
+`USHER_CLOCK_AHEAD_S` shifts this machine's clock, `USHER_PLAIN_POSTS` takes away the locks and
+notices of roles, so that leases alone must suffice, and `USHER_CABLES_AT` is the first port of this
+machine's cables: every machine has the same configuration, but its own cables. Clocks that only
+count are left unchanged, as no operator sets those.
 """
 
 import os
@@ -29,7 +29,7 @@ def set_clock(ahead_s: float) -> None:
 
 
 def find_cables(address: str) -> None:
-    """Have this process take this machine's own cables."""
+    """Have this process use this machine's own cables."""
     everywhere = socket.getaddrinfo
 
     def here(host: Any, *which: Any, **how: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a trial of a cluster showed beside what people and servers saw."""
+"""What a trial of a cluster showed, beside what people and servers saw."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ class ClusterVerdict(Verdict):
     def judge_cluster(
         self, ledger: Ledger, heard: Sequence[Heard], disturbances: Sequence[Disturbance]
     ) -> None:
-        """Count who wrote, who listened, and how long the next one took to follow."""
+        """Count who wrote, who listened, and how long the next process took to follow."""
         self.two_writers += ledger.two_writers()
         self.two_listeners += ledger.two_listeners(heard)
         if self.two_listeners or self.two_writers:

@@ -1,4 +1,4 @@
-"""What befalls a cluster: processes end or freeze, cables fall silent or break, the server goes."""
+"""Disturbances of a cluster: processes end or freeze, cables fall silent or break, servers stop."""
 
 import asyncio
 import time
@@ -29,9 +29,9 @@ LOOK_S = 0.05
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Disturbance:
-    """One that was carried out, from a moment to another in UNIX seconds.
+    """A disturbance that was carried out, from one UNIX time to another.
 
-    `leads`: it befell the process that held the queue's role.
+    `leads`: it happened to the process that held the queue's role.
     """
 
     kind: str
@@ -42,7 +42,7 @@ class Disturbance:
 
 
 class Fury:
-    """Disturbs a cluster again and again; `leader` tells the process that holds the queue's role."""
+    """Disturbs a cluster repeatedly; `leader` returns the process that holds the queue's role."""
 
     def __init__(
         self,
@@ -62,13 +62,13 @@ class Fury:
         self.faults: list[str] = []
 
     def draw(self, count: int) -> list[str]:
-        """Return the kinds of so many disturbances: first each once, then each as often as it is to be."""
+        """Return the kinds of this many disturbances: first each kind once, then by weight."""
         drawn: list[str] = self._random.sample(list(KINDS), len(KINDS))
         drawn += self._random.choices(list(KINDS), list(KINDS.values()), k=max(0, count))
         return drawn[:count]
 
     async def disturb(self, kind: str) -> None:
-        """Carry one out; returns when it is over and a process leads."""
+        """Carry out one disturbance; returns when it is over and a process leads."""
         leader = await self.led()
         await asyncio.gather(*(each.ready() for each in self._machines))
         others = [each for each in self._machines if each is not leader]
@@ -97,7 +97,7 @@ class Fury:
         )
 
     async def led(self) -> Machine | None:
-        """Return the machine that leads, as soon as one does."""
+        """Return the machine that leads, as soon as there is one."""
         try:
             async with asyncio.timeout(FOLLOWS_WITHIN_S):
                 while True:
@@ -141,7 +141,7 @@ class Fury:
         victim.cables["database"].mend()
 
     async def _set_apart(self, victim: Machine) -> None:
-        """Cut the cable by which the other processes reach one, or let it fall silent."""
+        """Cut the cable by which the other processes reach a process, or let it fall silent."""
         cable = victim.cables["entrance"]
         if self._random.random() < 0.5:
             cable.silence()
@@ -161,12 +161,12 @@ class Fury:
         await asyncio.gather(*(each.start() for each in self._machines))
 
     async def _while(self, following: Awaitable[object]) -> None:
-        """Wait until another one follows, and some time more or less."""
+        """Wait until another process follows, and some time more or less."""
         await following
         await asyncio.sleep(self._random.uniform(0.0, 1.0))
 
     async def _for_a_while(self) -> None:
-        """Wait for less than a lease now and then, mostly for longer."""
+        """Wait mostly for longer than a lease, and sometimes for less."""
         short = self._random.random() < 0.2
         share = self._random.uniform(0.2, 0.9) if short else self._random.uniform(1.4, 2.5)
         await asyncio.sleep(self._lease_s * share)

@@ -1,4 +1,4 @@
-"""Work that waits all the time: so a process that leads always has something to write at once."""
+"""Constant work, so that a leading process always has something to write."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -25,12 +25,12 @@ models:
 
 
 def with_filler(config: str) -> str:
-    """Return a configuration with a host and a model more."""
+    """Return a configuration with an additional host and model."""
     return config.replace("models:\n", _HOST, 1)
 
 
 async def fill(ports: Sequence[int], count: int) -> None:
-    """Put so many jobs in line, over whichever process answers."""
+    """Put this many jobs into the queue, through whichever process answers."""
     waiting = iter(range(count))
     async with (
         aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TRY_S)) as session,

@@ -1,4 +1,4 @@
-"""The one address of the page: asks every machine and uses the one that answers, as a proxy does."""
+"""The one address of the page: asks every machine and uses the one that answers, like a proxy."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -76,7 +76,7 @@ class Front:
             page.transport.abort()
 
     async def _answer_of(self, port: int, request: bytes) -> tuple[bytes, _Ends] | None:
-        """Return a machine's first words and the connection to it, None if it does not answer."""
+        """Return a machine's first bytes and the connection to it, or None without an answer."""
         try:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
         except OSError:

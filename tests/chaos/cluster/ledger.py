@@ -1,7 +1,7 @@
-"""What was written by which process, as triggers of the trial note it in the database.
+"""What each process wrote, as recorded by the trial's triggers in the database.
 
-Nothing here asks the fence: a process is known by the address it calls from, and the order of
-transactions is the server's own (`track_commit_timestamp`).
+Nothing here depends on the fence: a process is identified by the address it calls from, and the
+order of transactions is the server's own (`track_commit_timestamp`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -66,7 +66,7 @@ _CHANGES = f"SELECT {_AT}, n, who, port, what, job, platform, state, attempt FRO
 
 @dataclass(frozen=True, slots=True, order=True)
 class Term:
-    """From a moment on, a process holds a role under an epoch, or has given it up."""
+    """The moment from which a process holds a role under an epoch, or no longer holds it."""
 
     at: float
     n: int
@@ -78,7 +78,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Change:
-    """A row that a transaction wrote, and when that was committed."""
+    """A row that a transaction wrote, and when it was committed."""
 
     at: float
     n: int
@@ -113,13 +113,13 @@ class Ledger:
 
     @classmethod
     def read(cls, server: PostgresServer, database: str) -> "Ledger":
-        """Read all that was noted."""
+        """Read everything that was recorded."""
         terms = [Term(*row) for row in server.sql(_TERMS, database=database)]
         changes = [Change(*row) for row in server.sql(_CHANGES, database=database)]
         return cls(terms=sorted(terms), changes=sorted(changes))
 
     def two_writers(self) -> Iterator[str]:
-        """Yield a sentence for each row that was written under an epoch after the next one began."""
+        """Yield a sentence for each row written under an epoch after the next one began."""
         now: dict[str, Term] = {}
         began: dict[tuple[str, int, str], int] = {}
         for each in _in_order(self.terms, self.changes):
@@ -152,7 +152,7 @@ class Ledger:
         return frozenset(term.role for term in self.terms)
 
     def _post_of(self, platform: str) -> str:
-        """Return the role under which a platform's duty is done."""
+        """Return the role for a platform's duty."""
         return platform if platform in self._roles else QUEUE
 
     def next_change(self, after: float, victim: str) -> float | None:

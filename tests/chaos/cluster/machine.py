@@ -1,4 +1,4 @@
-"""A machine of the cluster: one life of the program after the other, behind cables of its own."""
+"""A machine of the cluster: one life of the program after the other, behind its own cables."""
 
 import asyncio
 import signal
@@ -21,8 +21,8 @@ LIVES = 200  # of one machine, by the last part of an address
 class Machine:
     """`usher run` on a machine, whose clock may be off by `clock_s`.
 
-    `services` are the ports of what it reaches over cables, each with the port that its cable has on
-    every machine. `who` is the address it calls from, another one in each life.
+    `services` are the ports of the services behind cables, each with its cable's port, which is the
+    same on every machine. `who` is the address it calls from, a different one in each life.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Machine:
         await self._stack.aclose()
 
     async def install(self, folder: Path, config: str, *, api: int) -> None:
-        """Get ready to begin lives with a configuration; `api` is the port of its API."""
+        """Prepare lives with a configuration; `api` is the port of the API."""
         self._api = api
         file = folder / f"config-{self.number}.yaml"
         file.write_text(config, encoding="utf-8")
@@ -79,12 +79,12 @@ class Machine:
 
     @property
     def pid(self) -> int | None:
-        """The number of its process, None while none runs."""
+        """The id of its process, or None while none runs."""
         return None if self._run is None or self._run.ended.done() else self._run.pid
 
     @property
     def speaks(self) -> bool:
-        """Whether it can do anything now: it runs and is not frozen."""
+        """Whether it can act now: it runs and is not frozen."""
         return not self._silent
 
     async def start(self) -> None:
@@ -97,7 +97,7 @@ class Machine:
         self._silent = False
 
     async def ready(self) -> None:
-        """Wait until it has joined the others, as programs can tell; a process that ended never does."""
+        """Wait until it has joined the others, as programs can tell; an ended process never has."""
         with suppress(TimeoutError):
             async with asyncio.timeout(READY_WITHIN_S):
                 while self.pid is not None:
@@ -110,7 +110,7 @@ class Machine:
                         return
 
     async def kill(self) -> None:
-        """End it by kill -9."""
+        """End it with kill -9."""
         assert self._run is not None
         self._silent = True
         self._run.kill()
@@ -131,13 +131,13 @@ class Machine:
             self.faults.append(f"machine {self.number} stopped in order with {status}")
 
     def freeze(self) -> None:
-        """Let it do nothing from now on."""
+        """Stop it from doing anything."""
         assert self._run is not None
         self._silent = True
         self._run.kill(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let it go on."""
+        """Let it continue."""
         assert self._run is not None
         self._run.kill(signal.SIGCONT)
         self._silent = False

@@ -1,4 +1,4 @@
-"""A real partition: a process in a network namespace of its own, whose cable is pulled."""
+"""A real partition: a process in its own network namespace, whose cable is cut."""
 
 import asyncio
 import subprocess
@@ -55,7 +55,7 @@ def machine_away() -> Iterator[None]:
 
 
 def pull(folder: Path, cuts: int, *, lease_s: float = LEASE_S) -> list[float]:
-    """Return how long each of so many failovers took, with a server of its own.
+    """Return how long each of several failovers took, with a server of its own.
 
     Raises `NotAllowedHere` where there are no namespaces, or no PostgreSQL.
     """
@@ -69,7 +69,7 @@ def pull(folder: Path, cuts: int, *, lease_s: float = LEASE_S) -> list[float]:
 async def _failovers_s(
     folder: Path, server: PostgresServer, cuts: int, lease_s: float
 ) -> list[float]:
-    """Return how long each time nothing was accepted, from the cut to the next process's first job."""
+    """Return how long nothing was accepted each time, from the cut to the next's first job."""
     taken = []
     async with _two(folder, server, lease_s) as both:
         there, here = both.ushers
@@ -93,7 +93,7 @@ async def _failovers_s(
 
 @asynccontextmanager
 async def _two(folder: Path, server: PostgresServer, lease_s: float) -> AsyncIterator[Processes]:
-    """Start the process there; only that here is asked, once it is started."""
+    """Start the process in the namespace; once it runs, yield the one here, which is called."""
     database, loop = server.database(), asyncio.get_running_loop()
     url = server.url(database).replace("127.0.0.1", _HERE)
     ushers = []

@@ -1,7 +1,7 @@
-"""A trial of several processes on one real PostgreSQL: who leads changes all the time.
+"""A trial of several processes on one real PostgreSQL, in which the leader changes constantly.
 
-What people see and servers do is judged as in a trial of one process; beside it, that at every
-moment one process writes and one listens, and how long the next one takes to follow.
+It is judged as a trial of one process is, by what people see and servers do; and also that only one
+process writes and one listens at any time, and how long the next one takes to follow.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ cluster: {{{{lease_s: {LEASE_S}, listen: "{{listen}}", advertise: "{{advertise}}
 
 
 class ClusterTrial:
-    """So many disturbances of so many processes; `waiting` further jobs are in line beforehand."""
+    """So many disturbances of so many processes; `waiting` jobs are in the queue beforehand."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class ClusterTrial:
             await machine.stop()
 
     async def _quiet(self, world: World, server: PostgresServer, verdict: ClusterVerdict) -> None:
-        """Wait until nothing is left to do, or what is left does not get less."""
+        """Wait until nothing is left to do, or the rest does not become less."""
         least = world.left(self._rows(server))
         try:
             async with asyncio.timeout(STUCK_AFTER_S) as limit:
@@ -186,7 +186,7 @@ class ClusterTrial:
         return with_filler(self._installation.config()) + chats + cluster
 
     def _hear(self, who: str, platform: str, what: str) -> None:
-        """Note a call of a process that lives; what a dead one sent before counts for nothing."""
+        """Record a call of a live process; what a dead one sent earlier is ignored."""
         if any(machine.who == who and machine.speaks for machine in self._machines):
             self._heard.append(Heard(at=time.time(), who=who, platform=platform, what=what))
 
@@ -196,7 +196,7 @@ class ClusterTrial:
     # ------------------------------------------------------------ the database
 
     def _leader(self, server: PostgresServer) -> int | None:
-        """Return the number of the process that holds the queue's role, None if none does."""
+        """Return the number of the process that holds the queue's role, or None."""
         try:
             found = server.sql(_LEADER, database=self._database)
         except psycopg.Error:  # it restarts
@@ -208,7 +208,7 @@ class ClusterTrial:
 
 
 def _prepared(server: PostgresServer) -> str:
-    """Return a database with today's tables and triggers that note every change."""
+    """Return a database with today's tables and triggers that record every change."""
     name = server.database()
     with psycopg.connect(server.url(name), cursor_factory=psycopg.RawCursor) as plain:
         migrate(plain, (QUEUE, MIGRATIONS))
@@ -217,7 +217,7 @@ def _prepared(server: PostgresServer) -> str:
 
 
 def _timed(row: Row, moments: Mapping[int, tuple[float, float | None]]) -> Row:
-    """Return a job with moments of the server's clock: those of the processes are set apart."""
+    """Return a job with times by the server's clock, as the processes' clocks are shifted."""
     accepted_at, started_at = moments[row.id]
     return replace(row, queued_at=accepted_at, started_at=started_at)
 

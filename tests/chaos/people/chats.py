@@ -1,7 +1,7 @@
-"""The chats of a trial: how people ask there, press Cancel, and what they see in answer.
+"""The chats of a trial: how people ask there, press Cancel, and what they see as an answer.
 
-One view of all: what stands in a chat is read as a person would, whichever it is. The web chat's is
-in `web.py`.
+All have the same interface: what a chat shows is read as a person would read it. The web chat is in
+`web.py`.
 """
 
 import re
@@ -25,7 +25,7 @@ _OF_JOB = re.compile(r"job:(\d+):.*")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Seen:
-    """A message of the bot's as it stands now."""
+    """A message of the bot as it is now."""
 
     chat: str
     text: str
@@ -36,9 +36,9 @@ class Seen:
 
 @dataclass(kw_only=True, eq=False)
 class Asked:
-    """A request a person made; `pressed` tells that they pressed Cancel afterwards, or hung up.
+    """A person's request; `pressed` tells whether they pressed Cancel afterwards, or hung up.
 
-    `job` is the one it became, once that is known.
+    `job` is the job it became, once that is known.
     """
 
     number: int
@@ -59,7 +59,7 @@ class Asked:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Words:
-    """What a person types: a command, its model, what it is about, and options by name."""
+    """What a person types: a command, its model, its topic, and options by name."""
 
     command: str
     model: str
@@ -77,10 +77,10 @@ class Chats(Protocol):
         """Return whether a person can ask now."""
 
     def someone(self, number: int, *, in_group: bool) -> tuple[Any, str]:
-        """Return a person and the chat they ask in."""
+        """Return a person and the chat in which they ask."""
 
     async def ask(self, request: Asked, words: Words) -> None:
-        """Ask; raises `ConnectionError` or `TimeoutError` where no one is there to hear it."""
+        """Ask; raises `ConnectionError` or `TimeoutError` if no one can receive it."""
 
     def replies(self, request: Asked) -> list[Seen]:
         """Return what the bot wrote in answer to a request."""
@@ -147,8 +147,8 @@ class OnTelegram:
 class OnDiscord:
     """People in direct messages with the bot, and in a channel of a server.
 
-    A slash command leaves no message of the person's; what answers it is its first answer, and
-    whatever carries buttons of the job it became.
+    A slash command leaves no message of the person's; its answers are the first answer, and any
+    message with buttons of its job.
     """
 
     keeps_calls = False

@@ -1,6 +1,6 @@
-"""Many people in the chats who ask, cancel, and see what they are given.
+"""Many people in the chats who ask, cancel, and see results.
 
-What each request came to is read from the chats alone, as a person would.
+What became of each request is read only from the chats, as a person would.
 """
 
 import asyncio
@@ -22,9 +22,9 @@ NumberOf = Callable[[Seen], int | None]
 
 
 class Crowd:
-    """People who go on asking until they are told to stop.
+    """People who keep asking until they are told to stop.
 
-    `database_goes`: without it nothing is accepted, wherever one asks; people are told so.
+    `database_goes`: without the database nothing is accepted in any chat, and people are told so.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Crowd:
         self.unheard = 0  # calls that reached no one: the person was told so
 
     async def go_on(self, pause_s: float, most: int) -> None:
-        """Ask at random moments, on average one request each so many seconds, `most` in all."""
+        """Ask at random moments, on average once in this many seconds, at most `most` times."""
         async with asyncio.TaskGroup() as group:
             while self._numbers < most:
                 if len(self.asked) - self.ended < MOST_OPEN:
@@ -74,7 +74,7 @@ class Crowd:
         return request
 
     async def _cancel(self, request: Asked) -> None:
-        """Press Cancel some time after the button appears, if it still shows then."""
+        """Press Cancel some time after the button appears, if it is still shown then."""
         # It was never shown in time, or is gone at the last moment, or no one is there to hear it.
         with suppress(AssertionError, ConnectionError, TimeoutError):
             async with asyncio.timeout(20):
@@ -86,16 +86,16 @@ class Crowd:
                 await request.chats.press_cancel(request, message)
 
     def know(self, jobs: dict[int, int]) -> None:
-        """Note which job each request became."""
+        """Record which job each request became."""
         for request in self.asked:
             request.job = jobs.get(request.number)
 
     def count_out(self, jobs: dict[int, int]) -> None:
-        """Note which job each request became; drop those that were never accepted.
+        """Record which job each request became; drop those that were never accepted.
 
-        A chat that keeps no calls tells the person at once that no one answered, or a program that
-        stops or has no database says so; what was answered with a place in line counts, whatever
-        became of it.
+        A chat that keeps no calls tells the person at once that no one answered, or a stopping
+        program, or one without a database, says so; an answer with a place in the queue counts,
+        whatever followed.
         """
         self.know(jobs)
         kept = []
@@ -119,12 +119,12 @@ def replies(request: Asked) -> list[Seen]:
 
 
 def results(request: Asked, number_of: NumberOf) -> list[Seen]:
-    """Return the messages that show a result, whichever owner it has, in answer to a request."""
+    """Return the messages that show a result, of whichever owner, in answer to a request."""
     return [message for message in replies(request) if number_of(message) is not None]
 
 
 def was_refused(request: Asked) -> bool:
-    """Return whether a person was told that nothing was accepted, and nothing else."""
+    """Return whether a person was only told that nothing was accepted."""
     told = replies(request)
     return bool(told) and all(STOPPING in message.text for message in told)
 
@@ -136,14 +136,14 @@ def was_cancelled(request: Asked) -> bool:
 
 
 def has_ended(request: Asked, number_of: NumberOf) -> bool:
-    """Return whether a person has what they asked for, or the word that it was cancelled."""
+    """Return whether a person has what they asked for, or was told that it was cancelled."""
     return bool(results(request, number_of)) or was_cancelled(request) or was_given_up(request)
 
 
 def was_given_up(request: Asked) -> bool:
-    """Return whether what a stand-in makes was given up as interrupted too often.
+    """Return whether a demo server's job was given up as interrupted too often.
 
-    It dies with the program each time; other servers go on, and what they do is found again.
+    It dies with the program each time; other servers go on, and their work is found again.
     """
     told = [message.text for message in replies(request)]
     often = any("kept being interrupted" in text for text in told)
@@ -151,7 +151,7 @@ def was_given_up(request: Asked) -> bool:
 
 
 def strangers(chats: Sequence[Chats], asked: Sequence[Asked], number_of: NumberOf) -> Iterator[str]:
-    """Yield a line for every result that is where no one asked for it."""
+    """Yield a line for every result that appears where no one asked for it."""
     belongs: Counter[tuple[int, int]] = Counter()
     for request in asked:
         belongs.update((id(seen.raw), request.number) for seen in replies(request))

@@ -1,8 +1,8 @@
-"""An open page of the web chat without a browser: what `bot/platforms/web/page/connection.js` does, over HTTP.
+"""An open page of the web chat without a browser.
 
-It signs in by a link, connects again by itself, asks for what it missed, and sends what its person
-said, one after the other, until each is confirmed. Now and then it is reloaded: then nothing is
-left of it but what is still to be sent.
+It does over HTTP what `bot/platforms/web/page/connection.js` does: it signs in by a link,
+reconnects by itself, asks for what it missed, and sends its person's messages one after the other
+until each is confirmed. Now and then it is reloaded: then it only keeps what is still to be sent.
 """
 
 import asyncio
@@ -29,10 +29,10 @@ Entry = dict[str, Any]
 
 
 class Page:
-    """A page of a person's; `token` gives that of their link, None while they have none.
+    """A person's open page; `token` returns that of their link, or None while they have none.
 
-    `entries` are the messages it shows, `files` the images it has got, `jobs` those whose buttons
-    a message ever had, `refused` the reasons by key.
+    `entries` are the messages it shows, `files` the images it has received, `jobs` those whose
+    buttons a message ever had, `refused` the reasons by key.
     """
 
     def __init__(self, url: str, token: Callable[[], str | None], random: Random) -> None:
@@ -52,13 +52,13 @@ class Page:
 
     @property
     def is_settled(self) -> bool:
-        """Return whether it is connected, all it said is confirmed, and all its images came."""
+        """Return whether it is connected, its messages are confirmed, and its images came."""
         return bool(self._socket and self._whole and not self.outbox and not self._missing())
 
     # ------------------------------------------------------------ what its person does
 
     def say(self, text: str) -> str:
-        """Send a line; return its key."""
+        """Send a message; return its key."""
         return self._deliver({"type": "say", "text": text, "uploads": [], "reply_to": None})
 
     def press(self, message: str, button: dict[str, Any]) -> str:
@@ -160,7 +160,7 @@ class Page:
         self._show(entry for entry in entries if entry["place"] >= self._first)
 
     def _earlier(self, message: dict[str, Any]) -> None:
-        """Show what came, and read on up to the start: everything counts."""
+        """Show what came, and read back to the start: everything counts."""
         self._first = min([self._first, *(entry["place"] for entry in message["entries"])])
         self._show(message["entries"])
         self._whole = not message["more"]
@@ -186,13 +186,13 @@ class Page:
         self._flush()
 
     def _flush(self) -> None:
-        """Send the first of what is to be sent; the next follows when it is confirmed."""
+        """Send the first unsent message; the next follows when it is confirmed."""
         if self.outbox:
             self._write(self.outbox[0])
         self._watch()
 
     def _watch(self) -> None:
-        """Take a connection for dead that confirms nothing for a while."""
+        """Regard a connection as dead that confirms nothing for a while."""
         if self._confirm is not None:
             self._confirm.cancel()
             self._confirm = None

@@ -1,7 +1,7 @@
-"""Calls of programs: each is made again until it has the whole answer, or the word that there is none.
+"""Programs' calls: each is repeated until it has the whole answer, or is told that there is none.
 
-A call is known again by its `Idempotency-Key`, or, as those of OpenAI's packages are, by its words and
-the count of its retries. What must never happen is noted in `faults`.
+A call is recognised by its `Idempotency-Key` or, like those of OpenAI's packages, by its words and
+the count of its retries. What must never happen is recorded in `faults`.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ SERVER_LOST, STOPPING = "server_lost", "stopping"  # codes of errors
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wish:
-    """What a program asks for, and in whose name: `headers` are the caller's, `others` another's."""
+    """What a program asks for: `headers` are the caller's, `others` another person's."""
 
     number: int
     model: str
@@ -47,19 +47,19 @@ class Wish:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Given:
-    """What a call was given in the end: an answer, or words that there is none."""
+    """What a call got in the end: an answer, or a statement that there is none."""
 
     text: str = ""
     images: tuple[bytes, ...] = ()
 
 
 class Refusal(Exception):
-    """The API refused, by an error with this code or status."""
+    """The API refused, with an error of this code or status."""
 
 
 @dataclass(kw_only=True, eq=False)
 class ProgramCall(ABC):
-    """A call from the first try to its end; `given` is what it came to, `job` the one it became."""
+    """A call from the first try to its end; `given` is its result, and `job` the job it became."""
 
     wish: Wish
     session: aiohttp.ClientSession
@@ -96,7 +96,7 @@ class ProgramCall(ABC):
             await self._again()
 
     async def _again(self) -> None:
-        """Repeat the key of a call that is over: it must be the same job with the same answer."""
+        """Repeat the key of a finished call: it must be the same job with the same answer."""
         given = None
         while given is None:
             try:
@@ -114,7 +114,7 @@ class ProgramCall(ABC):
 
     @property
     def hangs_up(self) -> bool:
-        """Whether it may leave and come again: streams and calls of others end by that."""
+        """Whether it may leave and come again: streams and other people's calls end by that."""
         return not self.keyed
 
     @abstractmethod
@@ -122,7 +122,7 @@ class ProgramCall(ABC):
         """Call once; None if the call must be made again. Raises `Refusal`."""
 
     async def cancel(self) -> bool:
-        """Say that it is to be cancelled; return whether hanging up says so."""
+        """Record that it is to be cancelled; return whether hanging up does so."""
         return True
 
     # ------------------------------------------------------------ what its parts share
@@ -135,9 +135,9 @@ class ProgramCall(ABC):
         return {**self.wish.headers, **how}
 
     def is_job(self, job: int) -> None:
-        """Note the job of a call: with a key it is the same each time.
+        """Record the job of a call: with a key it is the same each time.
 
-        A retry without one may begin again; `accepted_twice` says after what.
+        A retry without a key may begin again; `accepted_twice` tells after what.
         """
         if self.keyed and self.job not in {None, job}:
             self.faults.append(f"call {self.wish.number} was job {self.job}, then {job}")
@@ -156,7 +156,7 @@ class ProgramCall(ABC):
 
 
 class StreamedCall(ProgramCall):
-    """A chat completion that is read as it is written; to hang up is to cancel it."""
+    """A chat completion that is read as it is written; hanging up cancels it."""
 
     hangs_up = False
 
@@ -206,7 +206,7 @@ async def _events(response: aiohttp.ClientResponse) -> AsyncIterator[str]:
 
 
 class WholeCall(ProgramCall):
-    """A chat completion, an image or a vector that comes as a whole."""
+    """A chat completion, an image or a vector that arrives as a whole."""
 
     path = "chat/completions"
 
@@ -215,7 +215,7 @@ class WholeCall(ProgramCall):
         return {"model": self.wish.model, "messages": self.wish.conversation}
 
     def read(self, answer: Any) -> Given:
-        """Return what an answer gives."""
+        """Return the content of an answer."""
         return Given(text=answer["choices"][0]["message"]["content"])
 
     def sent(self) -> dict[str, Any]:
@@ -223,7 +223,7 @@ class WholeCall(ProgramCall):
         return {"json": self.body()}
 
     async def received(self, response: aiohttp.ClientResponse) -> Any:
-        """Return an answer as `read` takes it."""
+        """Return an answer in the form that `read` takes."""
         return await response.json()
 
     async def once(self) -> Given | None:
@@ -242,7 +242,7 @@ class WholeCall(ProgramCall):
 
 
 class ImageCall(WholeCall):
-    """An image drawn by OpenAI's path."""
+    """An image drawn through OpenAI's API."""
 
     path = "images/generations"
 
@@ -254,7 +254,7 @@ class ImageCall(WholeCall):
 
 
 class VectorCall(WholeCall):
-    """A vector of the prompt; its answer is put into the words that other answers have."""
+    """A vector of the prompt; its answer is given the words that other answers have."""
 
     path = "embeddings"
 

@@ -1,4 +1,4 @@
-"""Jobs that programs submit by the native API, wait for, and fetch."""
+"""Jobs that programs submit through the native API, wait for, and fetch."""
 
 from http import HTTPStatus
 from typing import Any
@@ -9,7 +9,7 @@ WAIT_S = 2  # a long poll; short, so that a job takes several
 
 
 class NativeJob(ProgramCall):
-    """A job with its key: hanging up changes nothing, and it is cancelled by its own call."""
+    """A job with a key: hanging up changes nothing, and it has its own call for cancelling."""
 
     hangs_up = True
     draws = True

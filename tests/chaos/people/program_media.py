@@ -1,4 +1,4 @@
-"""What programs have video_scene, spoken and written down, by stand-ins that say the same each time."""
+"""Programs' videos, speech and transcripts, by demo servers that always give the same result."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ MODELS = """
 
 
 def known(number: int) -> Given:
-    """Return what an answer gives that was found to be right: the words that others have."""
+    """Return the content of an answer found to be right: the words that others have."""
     return Given(text=" ".join(answer_words(number)))
 
 
@@ -43,7 +43,7 @@ class VideoJob(NativeJob):
 
 
 class SpokenCall(WholeCall):
-    """A text read aloud by OpenAI's path; the sound is known by its text."""
+    """A text read aloud through OpenAI's API; the sound is recognised by its text."""
 
     path = "audio/speech"
 
@@ -60,7 +60,7 @@ class SpokenCall(WholeCall):
 
 
 class WrittenCall(WholeCall):
-    """A recording written down by OpenAI's path; the text says how long the recording was."""
+    """A recording transcribed through OpenAI's API; the text states the recording's length."""
 
     path = "audio/transcriptions"
 

@@ -1,6 +1,6 @@
 """The programs of a trial, which use the HTTP API: one with a person's key, one with none.
 
-They are chats to the crowd: a call that is open shows the button "Cancel", which is to hang up.
+To the crowd they are chats: an open call shows the button "Cancel", which hangs up.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ _MEDIA: Mapping[str, type[ProgramCall]] = {
 
 
 class OnApi:
-    """Programs, each with as many calls at once as it likes; a call is a chat of its own."""
+    """Programs, each with as many simultaneous calls as it likes; a call is a chat of its own."""
 
     keeps_calls = False
 
@@ -83,7 +83,7 @@ class OnApi:
 
     @property
     def broken(self) -> int:
-        """How many streams ended with the word that their server was lost."""
+        """How many streams ended with the message that their server was lost."""
         return sum(call.broken for call in self._calls)
 
     # ------------------------------------------------------------ as the crowd uses it

@@ -1,6 +1,6 @@
-"""The web chat of a trial: its people, who ask and press on pages of their own, and what these show.
+"""The web chat of a trial: its people, who write and press on their own pages, and what they see.
 
-One is the operator, who has the token of the configuration and invites the other over the chat.
+One is the operator, who has the token of the configuration and invites the other by chat.
 """
 
 import asyncio
@@ -65,13 +65,13 @@ class OnWeb:
             await asyncio.sleep(ANSWERED_WITHIN_S)
 
     def _newest_link(self) -> str | None:
-        """Return the token of the newest link the operator has seen; she keeps it."""
+        """Return the token of the newest link that the operator has seen; she keeps it."""
         found = (_LINK.search(text_of(entry)) for entry in _in_order(self.pages["local"]))
         self._link = next((link[1] for link in reversed(list(found)) if link), self._link)
         return self._link
 
     async def _make_key(self) -> None:
-        """Ask for a key of the API until one is there."""
+        """Ask for an API key until there is one."""
         local = self.pages["local"]
         while self.key() is None:
             if not local.outbox:
@@ -79,7 +79,7 @@ class OnWeb:
             await asyncio.sleep(ANSWERED_WITHIN_S)
 
     def key(self) -> str | None:
-        """Return the operator's newest key of the API, None until they have one."""
+        """Return the operator's newest API key, or None."""
         found = (_KEY.search(text_of(entry)) for entry in _in_order(self.pages["local"]))
         self._key = next((key[0] for key in reversed(list(found)) if key), self._key)
         return self._key
@@ -135,7 +135,7 @@ class OnWeb:
     # ------------------------------------------------------------ once all is quiet
 
     async def last_look(self) -> list[str]:
-        """Return a sentence for each page that does not show what a new one of its person shows.
+        """Return a sentence for each page that differs from a new page of the same person.
 
         The pages then stay as they are.
         """
@@ -165,7 +165,7 @@ class OnWeb:
 
 
 def _kept(page: Page) -> dict[str, Entry]:
-    """Return what a page shows without what is shown once and kept nowhere, such as a key."""
+    """Return a page's contents without what is only shown once and not stored, such as a key."""
     return {name: entry for name, entry in page.entries.items() if not name.startswith("once-")}
 
 
@@ -175,7 +175,7 @@ def _differing(one: dict[str, Entry], other: dict[str, Entry]) -> list[tuple[Any
 
 
 def _answers(page: Page, entry: Entry, request: Asked) -> bool:
-    """Return whether a message answers a request: by the job of its buttons, or else by its words."""
+    """Return whether a message answers a request: by the job of its buttons or by its text."""
     job = page.jobs.get(entry["message"])
     if job is not None and request.job is not None:
         return job == request.job
@@ -187,5 +187,5 @@ def _in_order(page: Page) -> list[Entry]:
 
 
 def text_of(entry: Entry) -> str:
-    """Return the words a message shows."""
+    """Return the text that a message shows."""
     return "".join(part.get("text", "<moment>") for part in entry["shown"]["body"])

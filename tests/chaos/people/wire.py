@@ -1,7 +1,7 @@
-"""A wire between the program and a real text server: passes every byte on, and notes what was said.
+"""A wire between the program and a real text server: passes every byte on, and records all of it.
 
-A text server keeps no history; so what it was asked, and what it answered in full, is known here.
-The wire ends with its server: then connections are refused, and open ones break.
+A text server keeps no history; its requests and complete answers are known only here. The wire ends
+with its server: then connections are refused, and open ones break.
 """
 
 import asyncio
@@ -30,12 +30,12 @@ class Wire:
         self._open: set[asyncio.StreamWriter] = set()
 
     async def listen(self) -> None:
-        """Take connections."""
+        """Accept connections."""
         self._listener = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
         self.port = self._listener.sockets[0].getsockname()[1]
 
     async def cut(self) -> None:
-        """Refuse connections and break those there are."""
+        """Refuse connections and break the existing ones."""
         if self._listener is not None:
             self._listener.close()
         for writer in list(self._open):
@@ -65,7 +65,7 @@ class Wire:
 async def _pass_on(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, note: object
 ) -> None:
-    """Pass on until one side ends; then end the other as it did."""
+    """Pass on until one side ends; then end the other in the same way."""
     assert callable(note)
     with suppress(ConnectionError):
         while data := await reader.read(65536):
@@ -85,7 +85,7 @@ class _Talk:
         self._pieces: list[str] = []
 
     def asked(self, data: bytes) -> None:
-        """Note bytes on their way to the server."""
+        """Record bytes on their way to the server."""
         self._request = (self._request + data)[-_MODEST:]
         text = self._request.decode(errors="replace")
         number = number_in(text) if _POST.search(self._request) else None
@@ -95,7 +95,7 @@ class _Talk:
         self._wire.began.append((number, time.time()))
 
     def answered(self, data: bytes) -> None:
-        """Note bytes on their way back."""
+        """Record bytes on their way back."""
         if self._number is None:
             self._request = b""
             return

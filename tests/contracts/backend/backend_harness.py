@@ -17,12 +17,12 @@ from queueing.core.specs import ModelSpec
 
 @dataclass(frozen=True, kw_only=True)
 class Harness:
-    """A backend with its server, and what can be asked of them.
+    """A backend with its server, and the requests to test it with.
 
     `quick` ends soon; `long` runs until it is stopped; `files` belong to both. `absent` passes
     `check` but the server lacks it; `unusable` does not pass. `busy` returns whether the server
-    works on anything, `die` kills it. None where a kind has no such thing. With `remembers`, the
-    server can be asked for an attempt later.
+    works on anything, `die` kills it. They are None where a kind has no such thing. With
+    `remembers`, the server can be asked for an attempt later.
     """
 
     backend: Backend
@@ -57,7 +57,7 @@ class Server:
     """A server of the suite, and the promises it is tested with.
 
     A flavour shares its code with the server named by `flavour_of`, except for the promises in
-    `differs`: it is tested with those alone. Every other server is tested with all promises.
+    `differs`, and is only tested with those. Every other server is tested with all promises.
     """
 
     opens: Opens
@@ -103,7 +103,7 @@ MAKING = frozenset(
 
 
 async def until(condition: Callable[[], Awaitable[bool]], *, within_s: float = 60.0) -> None:
-    """Return when a server's state is as wished; fail after `within_s`."""
+    """Return once a condition holds; fail after `within_s`."""
     async with asyncio.timeout(within_s):
         while not await condition():  # noqa: ASYNC110  # another process cannot signal
             await asyncio.sleep(0.01)

@@ -1,7 +1,7 @@
-"""ComfyUI for the backend contract: two versions of the fake, and a real one where named.
+"""ComfyUI for the backend contract: two versions of the fake, and a real one if named.
 
-`USHER_COMFYUI_URL` names a running server; `USHER_COMFYUI_CHECKPOINT` one of its checkpoints, a
-small one best (default: the first it offers).
+`USHER_COMFYUI_URL` names a running server and `USHER_COMFYUI_CHECKPOINT` one of its checkpoints,
+best a small one (default: the first it offers).
 """
 
 import json
@@ -104,7 +104,7 @@ async def _real() -> AsyncIterator[Harness]:
 
 @asynccontextmanager
 async def _making(nodes: Nodes, quick: Asked, *files: File) -> AsyncIterator[Harness]:
-    """Open a server for videos, sounds or edits, with a template of one's own."""
+    """Open a server for videos, sounds or edits, with its own template."""
     made = (b"", b"")
     if videos.available():
         from tests.backends.media.recorded_videos import video  # noqa: PLC0415  # needs the library

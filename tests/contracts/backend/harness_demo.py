@@ -1,4 +1,4 @@
-"""The demo for the backend contract: a stand-in for every kind of model."""
+"""The demo for the backend contract: a placeholder for every kind of model."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,7 @@
-"""Image servers for the backend contract: a fake of each flavour, and a real one where named.
+"""Image servers for the backend contract: a fake of each flavour, and a real one if named.
 
-`USHER_IMAGES_URL` names a running `sd-server`, `USHER_IMAGES_MODEL` one of its models (default: the first
-it offers). It should draw small images in few steps soon.
+`USHER_IMAGES_URL` names a running `sd-server` and `USHER_IMAGES_MODEL` one of its models (default:
+the first it offers), which should draw small images in a few quick steps.
 """
 
 import os
@@ -67,7 +67,7 @@ async def _real() -> AsyncIterator[Harness]:
     model = painter("real", model=os.environ.get("USHER_IMAGES_MODEL") or str(offered))
 
     async def busy() -> bool:
-        """Post one more job: it waits behind the one that draws, or begins at once."""
+        """Post another job: it waits behind the one that draws, or begins at once."""
         wanted: JsonValue = {
             "prompt": "busy?",
             "width": 64,

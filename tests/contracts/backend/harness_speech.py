@@ -1,9 +1,9 @@
-"""Servers that hear and speak for the backend contract: fakes of each kind, and real ones if named.
+"""Speech servers for the backend contract: fakes of each kind, and real ones if named.
 
-`USHER_WHISPER_SERVER` names a `whisper-server`, `USHER_WHISPER_MODEL` a model of it. A temperature of 1
-leaves it no second try at a recording, so that one with random weights ends soon.
-`USHER_LLAMA_SERVER` names a `llama-server`, `USHER_LLAMA_EAR` a folder in whose one folder lie a model
-and the encoder of its sounds (`mmproj…`).
+`USHER_WHISPER_SERVER` names a `whisper-server` and `USHER_WHISPER_MODEL` a model for it. With a
+temperature of 1 it does not try a recording twice, so that a model of random weights ends soon.
+`USHER_LLAMA_SERVER` names a `llama-server` and `USHER_LLAMA_EAR` a folder with one folder in it,
+which holds a model and the encoder of its sounds (`mmproj…`).
 """
 
 import os
@@ -101,7 +101,7 @@ async def _whisper() -> AsyncIterator[Harness]:
 
 
 async def listens(port: int) -> bool:
-    """Return whether a whisper.cpp works: one call at a time, so another one has to wait."""
+    """Return whether a whisper.cpp works: it handles one call at a time, so another has to wait."""
     server = Http(f"http://127.0.0.1:{port}")
     try:
         await server.post_multipart("/inference", field="no", file=EMPTY, timeout_s=0.3)
@@ -124,7 +124,7 @@ async def answers(backend: Backend) -> bool:
 
 
 def _ears() -> tuple[str, ...]:
-    """Return the name of llama.cpp's model, and how it is started with it."""
+    """Return the name of llama.cpp's model, and the arguments that start it."""
     folder = next(Path(EARS).iterdir())
     (encoder,) = folder.glob("mmproj*")
     (weights,) = (file for file in folder.glob("*.gguf") if file != encoder)

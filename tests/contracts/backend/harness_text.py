@@ -1,8 +1,8 @@
 """Text servers for the backend contract: fakes of each kind, and a real one if named.
 
-`USHER_OPENAI_URL` names a running OpenAI-compatible server, `USHER_OPENAI_MODEL` one of its models
-(default: the first it offers); llama.cpp, alone or behind llama-swap, and vLLM tell by calls of their
-own whether they are busy.
+`USHER_OPENAI_URL` names a running OpenAI-compatible server and `USHER_OPENAI_MODEL` one of its
+models (default: the first it offers). llama.cpp, alone or behind llama-swap, and vLLM have calls
+that tell whether they are busy.
 """
 
 import os

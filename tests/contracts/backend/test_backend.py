@@ -1,4 +1,4 @@
-"""The obligations of `queueing.core.ports.Backend`, for every kind of backend alike."""
+"""The obligations of `queueing.core.ports.Backend`, for every kind of backend."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -80,7 +80,7 @@ def ignore(_: Progress) -> None:
 
 
 def whole(harness: Harness, output: Output) -> bool:
-    """Whether an output has what its request asked for."""
+    """Return whether an output has what its request asked for."""
     if isinstance(harness.quick, TextToImage):
         return len(output.files) == harness.quick.count and all(f.data for f in output.files)
     kinds = {TextToVideo: is_video, TextToAudio: is_sound, TextToSpeech: is_sound}
@@ -102,7 +102,7 @@ async def test_options_that_cannot_work_are_refused_without_asking(harness: Harn
 
 
 async def test_what_a_model_does_not_take_is_known_before_and_refused(harness: Harness) -> None:
-    """People would wait in line for an option the model ignores or refuses."""
+    """People would wait in the queue for an option that the model ignores or refuses."""
     taken = harness.backend.options(harness.model)
     if isinstance(harness.quick, Chat | Embed):
         assert taken == frozenset()
@@ -132,7 +132,7 @@ async def test_every_lora_that_is_listed_can_be_asked_for(harness: Harness) -> N
 
 
 async def test_the_server_says_who_it_is(harness: Harness) -> None:
-    """`usher check` and the health watch would have nothing to go by."""
+    """`usher check` and the health watch would not know what they are talking to."""
     info = await harness.backend.probe()
     assert info.description
     assert info.free_mb is None or info.total_mb is None or info.free_mb <= info.total_mb
@@ -168,7 +168,7 @@ async def test_what_is_discovered_can_be_used(harness: Harness) -> None:
 
 
 async def test_what_is_known_already_is_not_discovered_again(harness: Harness) -> None:
-    """A model would stand in two lines, and count in memory twice."""
+    """A model would have two queues, and count in memory twice."""
     found = await harness.backend.discover()
     for model in found[:3]:
         others = await harness.backend.discover([model])
@@ -176,7 +176,7 @@ async def test_what_is_known_already_is_not_discovered_again(harness: Harness) -
 
 
 async def test_a_run_reports_and_its_output_can_be_fetched_again(harness: Harness) -> None:
-    """A download that broke off would lose finished work."""
+    """A broken download would lose finished work."""
     reports: list[Progress] = []
     fetch = await harness.backend.run(harness.model, harness.work(), reports.append)
     assert not await harness.busy()
@@ -211,7 +211,7 @@ async def test_runs_may_overlap(harness: Harness) -> None:
 
 
 async def test_a_cancelled_run_stops_on_the_server(harness: Harness) -> None:
-    """The GPU would go on drawing for a person who left."""
+    """The GPU would go on drawing for a person who has cancelled."""
     task = asyncio.create_task(harness.backend.run(harness.model, harness.long_work(), ignore))
     await until(harness.busy)
     task.cancel()
@@ -284,7 +284,7 @@ async def test_an_attempt_that_was_stopped_is_none_to_go_on_with(harness: Harnes
 
 
 async def test_loading_and_unloading_tell_the_truth(harness: Harness) -> None:
-    """The memory budget would be planned with models that are not there."""
+    """The memory budget would be planned with models that are not loaded."""
     backend, model = harness.backend, harness.model
     await backend.load(model)
     await backend.load(model)
@@ -299,7 +299,7 @@ async def test_loading_and_unloading_tell_the_truth(harness: Harness) -> None:
 
 
 async def test_a_dead_server_is_unavailable(harness: Harness) -> None:
-    """A stopped server would crash or hang anyone who asks it."""
+    """A stopped server would crash or hang its caller."""
     if harness.die is None:
         pytest.skip("this server is not ours to kill")
     await harness.die()

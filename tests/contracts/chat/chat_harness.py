@@ -1,7 +1,7 @@
 """What the contract suite of `bot.core.platform.ChatPlatform` needs from each chat.
 
 A stage is a chat service with a bot account, on which platforms come and go as in restarts. A new
-platform brings a stage of its own and a line in `STAGES`.
+platform brings its own stage and a line in `STAGES`.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ RETRY_AFTER_S = 7.0
 
 
 class Post(ChatLease):
-    """A process's post, as its chat asks after it."""
+    """A process's role, as its chat asks for it."""
 
     def __init__(self) -> None:
         self.mine = True
@@ -65,7 +65,7 @@ class Post(ChatLease):
         return self.mine
 
     async def asked(self, times: int = 1) -> None:
-        """Wait until the chat has looked so many times more."""
+        """Wait until the chat has asked this many times more."""
         enough = self._asked + times
         async with asyncio.timeout(60):
             while self._asked < enough:
@@ -85,15 +85,15 @@ class Stage(Protocol):
 
     @property
     def chat(self) -> str:
-        """A chat of one person, to whom the bot may write."""
+        """A chat with one person, to whom the bot may write."""
 
     @property
     def group(self) -> str | None:
-        """A chat of several people; None where there is none."""
+        """A chat of several people, or None if there is none."""
 
     @property
     def stranger(self) -> str | None:
-        """A chat the bot may not write to; None where there is none."""
+        """A chat the bot may not write to, or None if there is none."""
 
     @property
     def finds_again(self) -> bool:
@@ -107,7 +107,7 @@ class Stage(Protocol):
         """How often a platform began to listen to the service."""
 
     async def listening(self) -> None:
-        """Wait until the platform waits for what comes after the calls it has handed over."""
+        """Wait until the platform waits for calls after those it has handed over."""
         return
 
     async def cut(self) -> bool:
@@ -116,17 +116,17 @@ class Stage(Protocol):
 
     @property
     def tells_again(self) -> bool:
-        """Whether the service tells a call again that no process took."""
+        """Whether the service repeats a call that no process accepted."""
         return False
 
     async def ready(self) -> None:
         """Wait until calls reach the platform that runs."""
 
     async def reads(self, ref: MessageRef) -> str | None:
-        """Return the words a person reads in a message; None where it is gone."""
+        """Return the text a person reads in a message; None if it is gone."""
 
     async def tells_day(self, ref: MessageRef, at: float) -> bool:
-        """Return whether a message shows a moment with the day it belongs to."""
+        """Return whether a message shows a time together with its day."""
 
     async def files(self, ref: MessageRef) -> int:
         """Return how many files a message shows."""
@@ -135,26 +135,26 @@ class Stage(Protocol):
         """Return how many messages of the bot the chat shows."""
 
     def fail(self, error: type[ChatError], method: str) -> bool:
-        """Let the next "send" or "edit" fail so; False where it never does in this service."""
+        """Let the next "send" or "edit" fail in this way; False where this never happens."""
 
     async def says(self, words: str) -> None:
-        """Let a person write that."""
+        """Let a person write this."""
 
     @property
     def alone(self) -> bool:
-        """Whether no one else is there, and one person's lines come one after the other."""
+        """Whether no one else is there, and one person's messages come one after the other."""
 
     async def says_slowly(self, words: str, what: str, done: asyncio.Event) -> None:
-        """Let a person write that with an image; it has to wait until `what` is done."""
+        """Let a person write this with an image; it has to wait until `what` is done."""
 
     async def sends(self, words: str, name: str, mime: str, data: bytes) -> None:
-        """Let a person write that with a file, as people do there."""
+        """Let a person write this with a file, as people do there."""
 
     async def other_says(self, words: str) -> None:
-        """Let another person write that in the same chat."""
+        """Let another person write this in the same chat."""
 
     async def repeats(self) -> bool:
-        """Deliver what was said last once more; False where the service never does."""
+        """Deliver the last message again; False if the service never does."""
 
     async def presses(self, ref: MessageRef, label: str, button: Button) -> None:
         """Let a person press a button."""
@@ -481,7 +481,7 @@ class FailingLog(MemoryLog):
 
 
 class OnWeb(Stage):
-    """The page; calls are lines typed there."""
+    """The page; calls are messages typed there."""
 
     chat, group, stranger, finds_again = "local", None, "nobody", True
     listened, slow, alone = 0, ("disk",), True
@@ -604,7 +604,7 @@ STAGES: Mapping[str, type[Stage]] = {
 async def running(
     stage: Stage, handler: CommandHandler, platform: ChatPlatform | None = None
 ) -> AsyncIterator[ChatPlatform]:
-    """Run a platform on a stage until the block ends, by default a new one."""
+    """Run a platform on a stage until the block ends, by default a new stage."""
     platform = platform or stage.platform()
     task = asyncio.create_task(platform.run(handler))
     try:
@@ -619,14 +619,14 @@ async def running(
 
 
 def words(*body: str, files: Sequence[File] = (), button: Button | None = None) -> Content:
-    """Return a content of plain words."""
+    """Return content of plain text."""
     shown: Body = body
     rows = () if button is None else ((button,),)
     return Content(body=shown, files=tuple(files), buttons=rows)
 
 
 def image(number: int = 1) -> File:
-    """Return a small image; each number another one."""
+    """Return a small image, a different one for each number."""
     out = BytesIO()
     Image.new("RGB", (16, 16), (number, 0, 0)).save(out, "PNG")
     return File(name=f"cat-{number}.png", mime="image/png", data=out.getvalue())

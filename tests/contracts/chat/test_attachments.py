@@ -1,4 +1,4 @@
-"""Nothing that is attached is passed over: on every platform, by every command, of every kind."""
+"""No attachment is ignored: on every platform, by every command, of every kind."""
 
 import asyncio
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ FILES = {
 
 @in_bot()
 async def test_every_command_uses_or_names_every_kind(running: Bot) -> None:
-    """A request would be answered from the words alone, and what came with them passed over."""
+    """A request would be answered from its text alone, and its attachments ignored."""
     for command in COMMANDS:
         for kind in AttachmentKind:
             file = attachment(b"\x00", "thing.bin", "", kind=kind)
@@ -177,7 +177,7 @@ async def test_telegram_hands_on_every_kind() -> None:
 
 
 async def test_telegram_takes_a_reply_to_our_text_for_a_word_to_us() -> None:
-    """In a group a voice message that answers ours would be met with silence."""
+    """In a group a voice message in reply to the bot would get no answer."""
     handler = RecordingHandler()
     voice = dict(TELEGRAMS[AttachmentKind.VOICE])
     async with FakeTelegram() as fake, on_telegram(fake, handler) as chat:
@@ -231,7 +231,7 @@ async def test_discord_hands_on_every_kind() -> None:
 
 
 async def test_a_reply_to_what_discord_keeps_to_itself_is_told() -> None:
-    """“What is this?” beneath a friend's image would be answered from the words alone."""
+    """“What is this?” below a friend's image would be answered from the text alone."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, on_discord(fake, handler):
         person = fake.person(7)
@@ -245,7 +245,7 @@ async def test_a_reply_to_what_discord_keeps_to_itself_is_told() -> None:
 
 
 async def test_a_message_that_discord_withholds_is_told_as_such() -> None:
-    """Whoever picks the bot's role in place of its name would be met with silence."""
+    """A person who picks the bot's role in place of its name would get no answer."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, on_discord(fake, handler):
         await fake.person(7).says(f"<@&{BOT_ROLE_ID}> why?")
@@ -255,7 +255,7 @@ async def test_a_message_that_discord_withholds_is_told_as_such() -> None:
 
 
 async def test_a_forwarded_message_brings_its_words_and_files() -> None:
-    """What a person forwards to the bot would be met with the help, or asked about unseen."""
+    """What a person forwards to the bot would be answered with the help, or without being seen."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, on_discord(fake, handler):
         person = fake.person(7)
@@ -283,7 +283,7 @@ def test_every_kind_is_brought_by_some_platform() -> None:
 
 
 async def test_a_slash_command_and_a_menu_hand_on_every_kind() -> None:
-    """What is put into the field for an image would be dropped where it is none."""
+    """A file that is no image would be dropped from the field for images."""
     for kind, (name, mime) in FILES.items():
         handler = RecordingHandler(commands=COMMANDS)
         async with FakeDiscord() as fake:
@@ -305,7 +305,7 @@ async def _slash_and_menu(
 
 
 async def test_the_page_hands_on_every_kind() -> None:
-    """A file dropped onto the page would be shown there and never looked at."""
+    """A file dropped onto the page would be shown there but never looked at."""
     for kind, (name, mime) in FILES.items():
         handler = ScriptedHandler()
         async with on_web(web_chat(port=0), handler) as web, tab(web) as page:
@@ -332,7 +332,7 @@ def _shown(call: Invocation) -> list[tuple[AttachmentKind, bool]]:
 async def test_images_without_a_word_are_described_and_a_text_file_is_asked_about(
     running: Bot,
 ) -> None:
-    """An image alone would be answered by a complaint about a missing “prompt”."""
+    """An image alone would be answered with a complaint about a missing “prompt”."""
     job = await ask(running, "/ask", files=(image(), image()))
     assert said(job) == [("user", "Describe this image.")]
     assert job is not None
@@ -355,7 +355,7 @@ async def test_an_image_where_no_model_sees_is_refused_in_a_sentence_of_its_own(
 
 @in_bot()
 async def test_the_menu_of_a_message_with_words_and_an_image_asks_about_both(running: Bot) -> None:
-    """Its form would hold the words and leave the image behind."""
+    """Its form would contain the text but not the image."""
     shown = replace(image(), replied=True)
     job = await ask(running, "/ask-about", files=(shown,), quoted="Is it a cat?")
     assert said(job) == [("user", "> Is it a cat?\n\nWhat is this about?")]
@@ -365,7 +365,7 @@ async def test_the_menu_of_a_message_with_words_and_an_image_asks_about_both(run
 
 @in_bot()
 async def test_an_attached_image_comes_before_the_result_that_is_replied_to(running: Bot) -> None:
-    """A variation would be drawn from the old result, and the image sent along be lost."""
+    """A variation would be drawn from the old result, and the attached image be lost."""
     first = await done(running, "/image a cat")
     ref = await of(running, first)
     mine = image(32)

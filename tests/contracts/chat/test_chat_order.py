@@ -1,4 +1,4 @@
-"""What one person asks in one chat is accepted in its order, whatever each line needs first.
+"""A person's requests in one chat are accepted in order, whatever each of them needs first.
 
 On every platform, with the real handler, queue and store behind it.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Watched:
-    """The bot's handler, with what it accepted, in its order, and which commands it has done with."""
+    """The bot's handler, with what it accepted, in order, and the commands it has finished."""
 
     def __init__(self, gate: Dispatcher) -> None:
         self._gate = gate
@@ -73,7 +73,7 @@ WAYS = [(name, what) for name, stage in STAGES.items() for what in stage.slow]
 async def test_what_one_person_asks_is_accepted_in_order_whatever_it_needs_first(
     name: str, what: str
 ) -> None:
-    """The second question would be answered before the first, and go on with the wrong talk."""
+    """The second question would be answered before the first, in the wrong conversation."""
     fetched = asyncio.Event()
     async with STAGES[name].opened() as stage, the_bot_on(stage) as handler:
         await stage.says_slowly("/ask one", what, fetched)

@@ -1,4 +1,4 @@
-"""What every chat platform promises, over its service's fake; and the chat the tests use, as one."""
+"""What every chat platform promises, with its service's fake; also for the chat of the tests."""
 
 import asyncio
 import time
@@ -78,7 +78,7 @@ async def test_a_message_shows_its_words_and_then_others(
 
 
 async def test_an_edit_may_be_repeated(stage: Stage, platform: ChatPlatform) -> None:
-    """An edit whose answer was lost is made again; it must do nothing and raise nothing."""
+    """An edit whose answer was lost is repeated; it must do nothing and raise nothing."""
     ref = await platform.send(stage.chat, words("⏳"))
     for content in (words("done", button=CANCEL), words("drawn", files=[image()]), words("end")):
         for _ in range(3):
@@ -88,7 +88,7 @@ async def test_an_edit_may_be_repeated(stage: Stage, platform: ChatPlatform) -> 
 
 
 async def test_words_are_shown_as_they_are(stage: Stage, platform: ChatPlatform) -> None:
-    """A prompt would become a mention, a link or formatting of its own."""
+    """A prompt would become a mention, a link or formatting."""
     literal = "*a* _b_ ~~c~~ `d` <b>e</b> [f](g) \\h"
     ref = await platform.send(stage.chat, words(literal))
     shown = await stage.reads(ref)
@@ -129,7 +129,7 @@ async def test_a_text_of_the_most_that_is_promised_is_taken(
 
 
 async def test_a_deleted_message_is_gone(stage: Stage, platform: ChatPlatform) -> None:
-    """A deletion would not be one, or a repeated one fail."""
+    """A message would not be deleted, or a repeated deletion fail."""
     ref = await platform.send(stage.chat, words("secret"))
     await platform.delete(ref)
     assert await stage.reads(ref) is None
@@ -142,7 +142,7 @@ async def test_a_deleted_message_is_gone(stage: Stage, platform: ChatPlatform) -
 async def test_a_reply_to_a_message_that_is_gone_comes_all_the_same(
     stage: Stage, platform: ChatPlatform
 ) -> None:
-    """A result would be refused because the question was deleted meanwhile."""
+    """A result would be refused because its question has been deleted."""
     asked = await platform.send(stage.chat, words("question"))
     await platform.delete(asked)
     ref = await platform.send(stage.chat, words("answer"), reply_to=asked)
@@ -173,7 +173,7 @@ async def test_a_repeated_send_shows_what_is_new(stage: Stage, platform: ChatPla
 async def test_several_images_with_buttons_are_shown_and_taken_back(
     stage: Stage, platform: ChatPlatform
 ) -> None:
-    """Images that a person deleted would stay, or a repeat would send them once more."""
+    """Images that a person deleted would stay, or a repeat would send them again."""
     rows = tuple((replace(CANCEL, command="vary", number=n, label=f"Vary {n}"),) for n in (1, 2))
     images = (image(1), image(2))[: platform.limits.files_per_edit]
     shown = replace(words("two cats"), files=images, buttons=((CANCEL,), *rows))
@@ -192,7 +192,7 @@ async def test_several_images_with_buttons_are_shown_and_taken_back(
 async def test_chats_know_whether_several_people_read_them(
     stage: Stage, platform: ChatPlatform
 ) -> None:
-    """Budgets and mentions of a group would be taken for those of one person."""
+    """A group would have the budget and mentions of a private chat."""
     assert not platform.is_group(stage.chat)
     assert stage.group is None or platform.is_group(stage.group)
 
@@ -203,7 +203,7 @@ async def test_chats_know_whether_several_people_read_them(
 async def test_each_failure_is_the_error_that_says_how_to_react(
     stage: Stage, platform: ChatPlatform
 ) -> None:
-    """A penalty would be repeated at once, an outage given up, a refusal tried forever."""
+    """A penalised call would be repeated at once, an outage given up, a refusal retried forever."""
     ref = await platform.send(stage.chat, words("⏳"))
     for error, method in product(FAILURES, ("send", "edit")):
         if (error, method) == (MessageGone, "send") or not stage.fail(error, method):
@@ -233,7 +233,7 @@ async def test_a_chat_we_cannot_write_to_is_called_gone(
 
 
 async def test_while_it_does_not_run_nothing_is_sent_and_nothing_is_unclear(stage: Stage) -> None:
-    """A delivery before the start or after the stop would be lost, or taken for sent."""
+    """A delivery before the start or after the stop would be lost, or count as sent."""
     platform = stage.platform()
     if "fake" in platform.name:
         pytest.skip("it is connected from the beginning")
@@ -267,7 +267,7 @@ SENT_FILES = {
 async def test_a_call_can_be_answered_and_its_answer_edited(
     stage: Stage, handler: RecordingHandler, platform: ChatPlatform
 ) -> None:
-    """A person would ask and never hear, or the status message stay as it began."""
+    """A person would ask and get no answer, or the status message never change."""
     await stage.says("/queue")
     call = await handler.called()
     assert (call.command, call.platform) == ("queue", platform.name)
@@ -285,7 +285,7 @@ async def test_a_call_can_be_answered_and_its_answer_edited(
 async def test_what_a_person_sends_can_be_read_whole(
     stage: Stage, handler: RecordingHandler, platform: ChatPlatform
 ) -> None:
-    """A voice message, a video or a paper would be named and never used."""
+    """A voice message, a video or a paper would be named but never used."""
     videos = pytest.importorskip("tests.backends.media.recorded_videos")
     for kind, (name, mime, known) in SENT_FILES.items():
         data = papers.docx(papers.paragraph("hello")) if kind == "docx" else videos.video(kind)
@@ -299,7 +299,7 @@ async def test_what_a_person_sends_can_be_read_whole(
 
 
 async def test_calls_have_keys_of_their_own_that_stay_when_they_come_again(stage: Stage) -> None:
-    """A request that is delivered twice would be drawn twice, or two be taken for one."""
+    """A request that is delivered twice would be drawn twice, or two count as one."""
     handler = a_handler()
     async with running(stage, handler):
         await stage.says("/queue")
@@ -319,7 +319,7 @@ async def test_calls_have_keys_of_their_own_that_stay_when_they_come_again(stage
 
 
 async def test_a_button_works_after_a_restart(stage: Stage) -> None:
-    """Every button in the chat would be dead after an update of the bot."""
+    """No button in the chat would work after an update of the bot."""
     async with running(stage, a_handler()) as platform:
         ref = await platform.send(stage.chat, words("⏳", button=CANCEL))
         await platform.edit(ref, words("⏳ #2", button=CANCEL))
@@ -337,7 +337,7 @@ async def test_a_button_works_after_a_restart(stage: Stage) -> None:
 async def test_a_failed_answer_can_be_given_again(
     stage: Stage, handler: RecordingHandler, platform: ChatPlatform
 ) -> None:
-    """One refusal in the wrong moment, and a person never gets an answer."""
+    """After one refusal at the wrong moment, a person would never get an answer."""
     await stage.says("/queue")
     call = await handler.called()
     if stage.fail(ChatUnavailable, "send"):
@@ -356,13 +356,13 @@ async def test_a_failed_answer_can_be_given_again(
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Try again at once what failed."""
+    """Retry failed calls at once."""
     monkeypatch.setattr(discord_module, "FIRST_PAUSE_S", 0.01)
     monkeypatch.setattr(telegram_module, "FIRST_PAUSE_S", 0.01)
 
 
 async def test_without_its_post_a_platform_says_nothing(stage: Stage) -> None:
-    """A process that was frozen would write over what the next holder shows."""
+    """A process that was frozen would overwrite what the next holder shows."""
     post, handler = Post(), a_handler()
     async with running(stage, handler, stage.platform(post)) as platform:
         ref = await platform.send(stage.chat, words("⏳"))
@@ -414,7 +414,7 @@ async def test_without_its_post_a_platform_hands_no_call_over(stage: Stage) -> N
 
 @pytest.mark.usefixtures("hurried")
 async def test_without_its_post_a_platform_does_not_begin_to_listen(stage: Stage) -> None:
-    """Two processes would hear each call, or end each other's connections forever."""
+    """Two processes would get each call, or end each other's connections forever."""
     post = Post()
     async with running(stage, a_handler(), stage.platform(post)):
         listened = stage.listened

@@ -1,6 +1,6 @@
-"""Everything a message can carry is used or named: each field of the services' own documents is told.
+"""Each field of a message in the services' own documents is used, named or listed as harmless.
 
-A service that adds a field fails here until it is decided what becomes of it.
+If a service adds a field, these tests fail until it is decided what becomes of it.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -68,7 +68,7 @@ def fields_of(kind: str) -> set[str]:
 
 
 def test_telegram_every_field_of_a_message_is_used_named_or_no_word_of_a_person() -> None:
-    """A person who sends something of a new kind would be met with silence."""
+    """A person who sends something of a new kind would get no answer."""
     for kind in ("Message", "ExternalReplyInfo"):
         carried = set(on_telegram._KINDS)
         assert not carried & {*ABOUT, *HAPPENED}, kind
@@ -78,12 +78,12 @@ def test_telegram_every_field_of_a_message_is_used_named_or_no_word_of_a_person(
 
 
 def test_telegram_every_update_is_handled_or_not_asked_for() -> None:
-    """Updates of a kind that no one reads would count towards those delivered at once."""
+    """Unused kinds of updates would count towards the number delivered at once."""
     assert fields_of("Update") == {"update_id", *ALLOWED_UPDATES, *NOT_ASKED_FOR}
 
 
 async def test_telegram_names_words_in_a_form_that_cannot_be_read_yet() -> None:
-    """A rich message has no plain text: it would be met with silence."""
+    """A rich message has no plain text, and would get no answer."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, telegram_running(fake, handler):
         fake.person(7).says("", carries={"rich_message": {"blocks": []}})

@@ -29,7 +29,7 @@ TOKEN, PASSWORD = "canary-of-the-pigeons", "canary%20feather"
 
 
 class PigeonConfig(ChatConfig):
-    """The settings a new chat has: a token, where it is, and who may call."""
+    """The settings of a new chat: a token, its address, and who may call."""
 
     naming = NameForms(
         person=IdForm(pattern=r"pigeon:[0-9]+", example="pigeon:7"),
@@ -42,19 +42,19 @@ class PigeonConfig(ChatConfig):
 
 
 class WithPigeons(ChatsConfig):
-    """The chats there are, and one more."""
+    """All chats there are, and one more."""
 
     pigeon: PigeonConfig | None = None
 
 
 class ConfigWithPigeons(Config):
-    """The whole configuration with that one."""
+    """The whole configuration with that chat."""
 
     chats: WithPigeons = WithPigeons()
 
 
 class Pigeon(FakeChat):
-    """The new chat; it logs what it should not, as libraries do."""
+    """The new chat; like some libraries, it logs what it should not."""
 
     def __init__(self, settings: PigeonConfig) -> None:
         super().__init__("pigeon")
@@ -95,7 +95,7 @@ def added(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_platform_has_its_settings_and_says_how_people_are_named() -> None:
-    """A chat would be in one list and not in the other, and so never run or never be held to."""
+    """A chat would be missing in one of two lists, and never be run or never be tested."""
     assert set(PLATFORMS) == set(ChatsConfig.model_fields) == set(ChatsConfig.naming())
     for name, field in ChatsConfig.model_fields.items():
         (kind,) = (each for each in get_args(field.annotation) if each is not type(None))
@@ -123,7 +123,7 @@ async def test_who_may_call_follows_from_the_settings(tmp_path: Path) -> None:
 
 
 async def test_its_rooms_hold_with_everything_they_are_part_of(tmp_path: Path) -> None:
-    """The operator's words would not hold in a new chat, or not in a part of it."""
+    """The operator's words would not apply in a new chat, or not in a part of it."""
     given = config(rooms={"pigeon:5": {"words": ["cat"]}, "pigeon": {"words": ["hawk"]}})
     assert problems(given) == []
     async with usher(given, tmp_path) as (parts, chat):
@@ -139,7 +139,7 @@ async def test_its_rooms_hold_with_everything_they_are_part_of(tmp_path: Path) -
 
 @pytest.mark.parametrize("form", ["text", "json"])
 async def test_its_token_is_never_in_the_log(form: Any, tmp_path: Path) -> None:
-    """A new chat's token would stand in every traceback."""
+    """Every traceback would show a new chat's token."""
     given, log = config(), io.StringIO()
     logs.set_up(level="debug", form=form, secrets=given.secrets(), stream=log)
     async with usher(given, tmp_path):
@@ -149,7 +149,7 @@ async def test_its_token_is_never_in_the_log(form: Any, tmp_path: Path) -> None:
 
 
 def test_its_people_and_rights_are_checked_by_its_own_forms() -> None:
-    """A slip in an admin's id would be found for the chats of old only."""
+    """A typing error in an admin's id would only be found for the older chats."""
     given = config(
         admins=["pigeon:7", "pigeon:keepers@5", "pigeon:keepers", "pigeon:ada"],
         rooms={"hawk:5": {}},

@@ -1,4 +1,4 @@
-"""The queues that are tried, each in front of fake servers; another one joins with one more line."""
+"""The queues that are tested, each with fake servers; one more line adds another queue."""
 
 import sqlite3
 from collections.abc import AsyncIterator, Callable
@@ -41,7 +41,7 @@ class Queues:
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[tuple[QueueService, list[Event]]]:
-        """Run a queue and hand out its service, with what a listener of this run has been told."""
+        """Run a queue and provide its service, with what a listener of this run has been told."""
         told: list[Event] = []
         async with self.installation.queue() as queue, self.service(queue) as service:
             service.events.subscribe(told.append)

@@ -1,4 +1,4 @@
-"""What every table of roles does, the one of the tests included."""
+"""What every table of roles does, including the one of the tests."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -20,7 +20,7 @@ Lapse = Callable[[], Awaitable[None]]
 
 @pytest.fixture(params=["in memory", "postgres", "postgres without locks and notices"])
 async def database(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Open, Lapse]]:
-    """Return how a process opens the roles, and what ends all leases that run."""
+    """Return how a process opens the roles, and what ends all running leases."""
     async with AsyncExitStack() as stack:
         if request.param == "in memory":
             table = PostTable(LEASE_S)
@@ -71,7 +71,7 @@ async def test_one_process_holds_a_post(opened: Open) -> None:
 
 
 async def test_every_lease_has_an_epoch_and_a_secret_of_its_own(opened: Open) -> None:
-    """What was written under an older one could not be told from what counts."""
+    """Writes under an older one could not be distinguished from current ones."""
     ada, eve = opened("ada"), opened("eve")
     first = await ada.take("queue", address="")
     assert first is not None
@@ -102,7 +102,7 @@ async def test_a_lease_ends_unless_it_is_renewed(opened: Open, lapse: Lapse) -> 
 
 
 async def test_a_post_that_is_freed_can_be_taken_at_once(opened: Open) -> None:
-    """An orderly stop would leave the duty undone for a lease."""
+    """After an orderly stop no process would perform the duty until the lease ends."""
     ada, eve = opened("ada"), opened("eve")
     first = await ada.take("queue", address="")
     assert first is not None
@@ -112,7 +112,7 @@ async def test_a_post_that_is_freed_can_be_taken_at_once(opened: Open) -> None:
 
 
 async def test_the_address_of_this_machine_is_known(opened: Open) -> None:
-    """The others would have to be told where each process listens."""
+    """The others would have to be configured with the address of each process."""
     assert await opened("ada").local_host() == "127.0.0.1"
 
 
@@ -134,7 +134,7 @@ async def test_holders_tell_the_others_about_themselves(opened: Open) -> None:
 
 
 async def test_a_holder_may_tell_something_else_later(opened: Open) -> None:
-    """A process with the leader's new configuration would be refused for the old one."""
+    """A process with the leader's new configuration would be refused because of the old one."""
     ada, eve = opened("ada"), opened("eve")
     first = await ada.take("queue", address="", about=lambda _: "old")
     assert first is not None
@@ -148,7 +148,7 @@ async def test_a_holder_may_tell_something_else_later(opened: Open) -> None:
 
 
 async def test_a_lease_that_is_over_introduces_no_one(opened: Open, lapse: Lapse) -> None:
-    """A process that has crashed would bind those after it."""
+    """A process that has crashed would impose its configuration on later ones."""
     ada = opened("ada")
     assert await ada.take("queue", address="", about=lambda _: "ada") is not None
     assert await ada.introductions()

@@ -1,4 +1,4 @@
-"""What the bot may count on of every queue, wherever it runs, in virtual time."""
+"""What the bot may expect of every queue, wherever it runs, in virtual time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -68,7 +68,7 @@ async def started(service: QueueService, job: Job) -> Job:
 
 
 async def _once(service: QueueService, job: Job, holds: Callable[[Job], bool]) -> Job:
-    """Return a job once a change is told after which something holds."""
+    """Return a job once a change is reported after which a condition holds."""
     told = asyncio.Event()
     service.events.subscribe(lambda _: told.set())
     async with asyncio.timeout(3600):
@@ -105,7 +105,7 @@ async def test_a_known_key_is_the_job_it_made_before(there: Queues) -> None:
 
 @in_virtual_time
 async def test_limits_hold_for_what_comes_at_once(there: Queues) -> None:
-    """Anyone who asks from two processes at the same moment would get twice their share."""
+    """A person who asks from two processes at the same moment would get twice their share."""
     async with there.opened() as (service, _):
         await service.admin.pause()
         for scope, limits in (
@@ -125,7 +125,7 @@ async def test_limits_hold_for_what_comes_at_once(there: Queues) -> None:
 
 @in_virtual_time
 async def test_all_of_a_request_arrives(there: Queues) -> None:
-    """An image would be drawn from half of what was said."""
+    """An image would be drawn from only half of the request."""
     chat = Chat(messages=(ChatMessage(role="user", text="Grüße 🐱", name="Ada"),))
     asked = replace(new("llama"), request=chat, lane="vip", parent=None, remembered_by="other")
     async with there.opened() as (service, _):
@@ -141,7 +141,7 @@ async def test_all_of_a_request_arrives(there: Queues) -> None:
 
 @in_virtual_time
 async def test_files_arrive_however_large_they_are_until_they_are_gone(there: Queues) -> None:
-    """A video would be lost between two processes, or a deleted one still be had."""
+    """A video would be lost between two processes, or still be available after its deletion."""
     video = File(name="video.mp4", mime="video/mp4", data=bytes(range(256)) * 20_000)
     made = Output(text="a cat", files=(IMAGE, video))
     for server in there.installation.servers.values():
@@ -161,7 +161,7 @@ async def test_files_arrive_however_large_they_are_until_they_are_gone(there: Qu
 
 @in_virtual_time
 async def test_a_request_is_replaced_until_its_job_starts(there: Queues) -> None:
-    """Images of an album that come late would be lost, or added to what is drawn already."""
+    """Images of an album that come late would be lost, or added to what is already drawn."""
     better = TextToImage(prompt="a better cat", original="cat")
     async with there.opened() as (service, told):
         held = await service.submitter.submit(replace(new(), delay_s=9e5), limits=NO_LIMITS)
@@ -181,7 +181,7 @@ async def test_a_request_is_replaced_until_its_job_starts(there: Queues) -> None
 async def test_a_held_job_is_given_up_with_a_reason_or_begins_with_its_request(
     there: Queues, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A recording that no one can write down would be waited for until the end of time."""
+    """A question would wait forever for a recording that no one can transcribe."""
     monkeypatch.setattr(queue_server, "LOOK_EVERY_S", 60.0)  # at what nobody asks for
     reason = Problem(what=ProblemKind.SILENT)
     async with there.opened() as (service, told):
@@ -210,7 +210,7 @@ async def test_a_held_job_is_given_up_with_a_reason_or_begins_with_its_request(
 
 @in_virtual_time
 async def test_a_cancelled_job_ends_wherever_it_is(there: Queues) -> None:
-    """A GPU would go on with what no one wants, or a finished image be thrown away."""
+    """A GPU would go on with cancelled work, or a finished image be thrown away."""
     async with there.opened() as (service, told):
         running, waiting, done = await ask(service, 3)
         await started(service, running)
@@ -255,7 +255,7 @@ REFUSALS: list[tuple[Callable[[QueueService], Awaitable[object]], QueueError]] =
 
 @in_virtual_time
 async def test_a_refusal_has_its_class_and_values(there: Queues) -> None:
-    """People would read that something failed instead of what they may do about it."""
+    """People would read that something failed instead of what they can do about it."""
     async with there.opened() as (service, told):
         for act, expected in REFUSALS:
             with pytest.raises(type(expected)) as refusal:
@@ -269,7 +269,7 @@ async def test_a_refusal_has_its_class_and_values(there: Queues) -> None:
 
 @in_virtual_time
 async def test_what_an_admin_is_refused_says_why(there: Queues) -> None:
-    """An admin would read "failed" instead of what to mend."""
+    """An admin would read "failed" instead of what to correct."""
     async with there.opened() as (service, _):
         with pytest.raises(Refused) as refusal:
             await service.admin.pause(host="gpu-9")
@@ -289,7 +289,7 @@ async def test_what_an_admin_is_refused_says_why(there: Queues) -> None:
 
 @in_virtual_time
 async def test_what_is_told_is_on_the_disk_in_its_order(there: Queues) -> None:
-    """An image would be delivered that a crash forgets, or a message fall back to an older state."""
+    """An image would be delivered that a crash forgets, or a message return to an older state."""
     late: list[Event] = []
 
     def check(event: Event) -> None:
@@ -364,7 +364,7 @@ async def test_a_listener_is_told_only_what_comes(there: Queues) -> None:
 
 
 async def told_of(service: QueueService, *, page: int) -> list[int]:
-    """Return the jobs to tell of, as a chat asks for them page by page."""
+    """Return the jobs that a chat still has to show, asked for page by page."""
     found = await service.deliveries.to_tell(0, page)
     ids = [job.id for job in found]
     while found and found[-1].state is JobState.PENDING:
@@ -399,7 +399,7 @@ async def test_what_is_not_acknowledged_is_told_after_a_restart(there: Queues) -
 
 @in_virtual_time
 async def test_standings_agree_with_what_is_told(there: Queues) -> None:
-    """A message would say "third" forever: anyone who shows a place looks again only when told to."""
+    """A message would say "third" forever: a shown place is only updated on an event."""
     async with there.opened() as (service, told):
         jobs = await ask(service, 6)
         shown: dict[int, tuple[str, int | None]] = {}
@@ -425,7 +425,7 @@ async def test_standings_agree_with_what_is_told(there: Queues) -> None:
 
 @in_virtual_time
 async def test_a_snapshot_stays_as_it_was_taken(there: Queues) -> None:
-    """A command would answer from two moments at once."""
+    """A command would answer with a mixture of two moments."""
     async with there.opened() as (service, _):
         (job,) = await ask(service, 1)
         await ended(service, job)
@@ -446,7 +446,7 @@ async def test_a_snapshot_stays_as_it_was_taken(there: Queues) -> None:
 
 @in_virtual_time
 async def test_a_snapshot_says_what_runs_and_how_long_others_have_waited(there: Queues) -> None:
-    """An operator would see a busy GPU without a job on it, and a line of which nothing is known."""
+    """An operator would see a busy GPU without a job, and a queue without any figures."""
     async with there.opened() as (service, _):
         first, second = await ask(service, 2)
         begun = await started(service, first)
@@ -472,7 +472,7 @@ async def test_a_snapshot_says_what_runs_and_how_long_others_have_waited(there: 
 
 @in_virtual_time
 async def test_the_offer_says_what_can_be_asked_for(there: Queues) -> None:
-    """People would be offered what no server has, or be refused what one can do."""
+    """People would be offered what no server has, or be refused what one of them can do."""
     there.installation.servers["comfy"].options = frozenset({"seed", "steps"})
     there.installation.servers["comfy"].loras = ("ink", "oil")
     async with there.opened() as (service, _):
@@ -494,7 +494,7 @@ async def test_the_offer_says_what_can_be_asked_for(there: Queues) -> None:
 
 @in_virtual_time
 async def test_admins_move_clear_and_keep(there: Queues) -> None:
-    """What an admin ordered would not happen, or happen to other people's jobs."""
+    """An admin's order would not be carried out, or affect other people's jobs."""
     async with there.opened() as (service, _):
         await service.admin.pause(host="gpu-1")
         first, second = await ask(service, 2)
@@ -515,7 +515,7 @@ async def test_admins_move_clear_and_keep(there: Queues) -> None:
 
 @in_virtual_time
 async def test_what_is_forgotten_is_gone_and_only_that(there: Queues) -> None:
-    """A person's words would stay after they were told that they are gone."""
+    """A person's words would remain after they were told that they are gone."""
     async with there.opened() as (service, told):
         first, second = await ask(service, 2)
         await ask(service, 1, owner="eve")

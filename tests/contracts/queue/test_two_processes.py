@@ -1,4 +1,4 @@
-"""What each record of the bot promises when two processes read and write it at the same time."""
+"""What each of the bot's records promises when two processes use it at the same time."""
 
 import asyncio
 from dataclasses import replace
@@ -51,7 +51,7 @@ def words(text: str) -> ShownMessage:
 
 
 async def test_different_settings_survive_each_other(two: Two) -> None:
-    """A language chosen while an admin sets a limit would end the limit."""
+    """A language chosen while an admin sets a limit would remove the limit."""
     await People(two.one).change("ada", style="noir")
     await two.overlapping(
         lambda database: People(database).change("ada", max_open=3),
@@ -64,7 +64,7 @@ async def test_different_settings_survive_each_other(two: Two) -> None:
 
 
 async def test_a_ban_survives_that_its_person_is_forgotten(two: Two) -> None:
-    """`/forget me`, said at the right moment, would end a ban."""
+    """`/forget me`, sent at the right moment, would end a ban."""
     await People(two.one).change("ada", language="de")
 
     async def forget(database: Any) -> None:
@@ -81,7 +81,7 @@ async def test_a_ban_survives_that_its_person_is_forgotten(two: Two) -> None:
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.thorough)])
 async def test_a_crowd_of_changes_leaves_the_last_of_each_setting(two: Two, seed: int) -> None:
-    """Changes from two processes would undo each other now and then."""
+    """Changes from two processes would sometimes undo each other."""
     random = Random(seed)
     people = (People(two.one), People(two.other))
     wanted = Person(user="ada")
@@ -99,7 +99,7 @@ async def test_a_crowd_of_changes_leaves_the_last_of_each_setting(two: Two, seed
 
 
 async def test_acts_of_admins_are_all_kept(two: Two) -> None:
-    """What an admin did would stand nowhere."""
+    """What an admin did would not be recorded anywhere."""
     acts = [Act(at=1.0, actor="ada", action="ban", subject=f"bob {n}") for n in range(20)]
     logs = (AuditLog(two.one), AuditLog(two.other))
     await asyncio.gather(*(logs[n % 2].write(act) for n, act in enumerate(acts)))
@@ -111,7 +111,7 @@ async def test_acts_of_admins_are_all_kept(two: Two) -> None:
 
 
 async def test_a_key_ends_everywhere_at_once(two: Two) -> None:
-    """A stolen key would go on working at another machine."""
+    """A stolen key would go on working on another machine."""
     one, other = ApiKeys(two.one), ApiKeys(two.other)
     key, secret = await one.new("ada", "Ada", name="", now=5.0)
     assert await other.by_secret(secret) == key
@@ -121,7 +121,7 @@ async def test_a_key_ends_everywhere_at_once(two: Two) -> None:
 
 
 async def test_two_processes_do_not_give_more_keys_than_one(two: Two) -> None:
-    """A person would have as many keys as there are processes, times the limit."""
+    """A person could have the maximum number of keys once for each process."""
     keys = ApiKeys(two.one)
     for _ in range(MOST_KEYS - 1):
         await keys.new("ada", "Ada", name="", now=5.0)
@@ -145,7 +145,7 @@ async def test_the_last_use_of_a_key_only_moves_forwards(two: Two) -> None:
 
 
 async def test_two_processes_do_not_take_more_files_than_one(two: Two) -> None:
-    """The disk would fill with as many files as there are processes, times the limit."""
+    """The disk would fill with the maximum number of files once for each process."""
     uploads = Uploads(two.one)
     for _ in range(MOST_FILES - 1):
         await uploads.new("ada", FILE, 5.0)
@@ -212,7 +212,7 @@ async def test_a_page_learns_whom_another_process_invites(two: Two) -> None:
 
 
 async def test_a_command_sees_whom_another_part_invited(two: Two) -> None:
-    """`/uninvite` would not find a person, or `/invite` list one who has no link any more."""
+    """`/uninvite` would not find a person, or `/invite` list a person whose link has ended."""
     one, other = [await Invites.read(each, PAGE) for each in (two.one, two.other)]
     person = (await one.invite("Ada", 1.0)).person
     assert await other.everybody() == [person]
@@ -222,7 +222,7 @@ async def test_a_command_sees_whom_another_part_invited(two: Two) -> None:
 
 
 async def test_a_look_that_was_slow_does_not_bring_a_person_back(two: Two) -> None:
-    """An uninvited person's link would work again until the next look."""
+    """An uninvited person's link would work again until the next reading."""
     invites = await Invites.read(two.one, PAGE)
     person = (await invites.invite("Ada", 1.0)).person
     looks = [asyncio.ensure_future(invites.everybody()) for _ in range(5)]
@@ -233,7 +233,7 @@ async def test_a_look_that_was_slow_does_not_bring_a_person_back(two: Two) -> No
 
 
 async def test_two_people_invited_at_once_get_ids_of_their_own(two: Two) -> None:
-    """The second would get the chat of the first, and the first no page."""
+    """The second would get the chat of the first, and the first would have no page."""
     one = await Invites.read(two.one, PAGE)
 
     async def zoe(database: Any) -> str:
@@ -247,7 +247,7 @@ async def test_two_people_invited_at_once_get_ids_of_their_own(two: Two) -> None
 
 
 async def test_one_person_invited_at_once_by_two_admins_is_one(two: Two) -> None:
-    """A person would have two chats, and `/uninvite` would end one of their links."""
+    """A person would have two chats, and `/uninvite` would end only one of their links."""
 
     async def invite(database: Any) -> str:
         return (await (await Invites.read(database, PAGE)).invite("Ada", 1.0)).person.id
@@ -260,7 +260,7 @@ async def test_one_person_invited_at_once_by_two_admins_is_one(two: Two) -> None
 
 
 async def test_the_key_of_links_is_made_once(two: Two) -> None:
-    """The links and webhooks of one process would be false at the other."""
+    """The links and webhooks of one process would be invalid in the other."""
     made = await two.overlapping(
         lambda database: key_of(MessageRecords(database)),
         lambda database: key_of(MessageRecords(database)),
@@ -269,7 +269,7 @@ async def test_the_key_of_links_is_made_once(two: Two) -> None:
 
 
 async def test_what_one_process_notes_the_other_reads(two: Two) -> None:
-    """After a chat has moved to another machine, replies and buttons would mean nothing there."""
+    """After a chat has moved to another machine, replies and buttons would not work there."""
     job = await JobStore(two.one).add(new(), NOW, limits=NO_LIMITS)
     one, other = MessageRecords(two.one), MessageRecords(two.other)
     ref = MessageRef(platform="telegram", chat="7", message="70")
@@ -299,7 +299,7 @@ async def test_of_two_that_begin_a_part_one_may_send_it(two: Two) -> None:
 
 
 async def test_what_is_counted_is_counted_by_both(two: Two) -> None:
-    """A link would come back to life, or a chat be tried forever."""
+    """A link would become valid again, or a chat be tried forever."""
     job = await JobStore(two.one).add(new(), NOW, limits=NO_LIMITS)
     await two.overlapping(
         lambda database: LinkEnds(database).end(job.id),
@@ -327,7 +327,7 @@ async def test_two_messages_at_once_have_numbers_of_their_own(two: Two) -> None:
 
 
 async def test_an_edit_survives_that_retention_takes_the_files(two: Two) -> None:
-    """A message would show again what it showed before."""
+    """A message would again show its earlier contents."""
     file = ShownFile(id="f", name=FILE.name, mime=FILE.mime, size=len(FILE.data))
     await ChatLog(two.one).put(
         "ada", "a", 1.0, words("old").model_copy(update={"files": (file,)}), (FILE,)
@@ -347,7 +347,7 @@ async def test_an_edit_survives_that_retention_takes_the_files(two: Two) -> None
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.thorough)])
 async def test_a_page_that_reads_on_misses_nothing(two: Two, seed: int) -> None:
-    """A number that is committed late would lie behind what the page has seen."""
+    """A number that is committed late would be lower than those the page has seen."""
     random = Random(seed)
     logs = (ChatLog(two.one), ChatLog(two.other))
     seen: dict[str, int] = {}

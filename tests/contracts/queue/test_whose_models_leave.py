@@ -1,4 +1,4 @@
-"""Whose models leave a GPU for a failure, beside every server that can unload: nobody else's."""
+"""Whose models a failure removes from a GPU, on every server that can unload: nobody else's."""
 
 import asyncio
 from collections import defaultdict
@@ -139,7 +139,7 @@ async def test_a_failure_costs_nobody_else_a_model(name: str, hostile: HostileSe
 async def test_a_failed_load_costs_nobody_else_a_model_unless_the_gpu_is_named(
     name: str, hostile: HostileServer
 ) -> None:
-    """A server that quotes somebody as it fails to load would empty the GPU for everybody.
+    """A server whose failed load quotes a person would empty the GPU for everybody.
 
     Its own sentence about the GPU's memory is believed: the model may be larger than configured.
     """
@@ -158,7 +158,7 @@ async def test_a_failed_load_costs_nobody_else_a_model_unless_the_gpu_is_named(
 
 
 async def costs_nothing(room: Room, says_so: bool) -> None:
-    """Have requests fail; unless it `says_so` inside a prompt, a server is then short of memory."""
+    """Have requests fail; a server is then short of memory if it `says_so` outside a prompt."""
     for fault in FAULTS:
         room.own.in_run = fault
         assert await room.asks(room.spec.name, room.harness.quick) is JobState.FAILED

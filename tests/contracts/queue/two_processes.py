@@ -1,4 +1,4 @@
-"""Two processes on one database, and transactions of theirs that overlap."""
+"""Two processes on one database, and overlapping transactions of both."""
 
 import asyncio
 import threading
@@ -27,7 +27,7 @@ _WAITING = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Two:
-    """The databases of two processes; one and the same where an engine knows only one process."""
+    """The databases of two processes; the same one where an engine supports only one process."""
 
     one: Database
     other: Database
@@ -42,9 +42,9 @@ class Two:
         first: Callable[[Database], Awaitable[T]],
         second: Callable[[Database], Coroutine[Any, Any, T]],
     ) -> list[T | BaseException]:
-        """Do the second before the first is committed, and return what came of both.
+        """Do the second before the first is committed, and return both results.
 
-        What the second reads, it reads while the first is unseen; what it waits for, it gets.
+        What the second reads, it reads while the first is not visible; what it waits for, it gets.
         """
         if not self.apart:
             return [
@@ -101,7 +101,7 @@ class _Held:
 
 
 async def gone(run: str, seen_by: Database) -> None:
-    """Wait until the server has noticed that an opening has ended."""
+    """Wait until the server has noticed that a connection's user has ended."""
     async with asyncio.timeout(BOUND_S):
         while run in await seen_by.runs():
             pass  # the server has been asked meanwhile

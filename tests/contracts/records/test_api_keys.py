@@ -1,4 +1,4 @@
-"""What every keeper of API keys promises."""
+"""What every store of API keys promises."""
 
 import pytest
 
@@ -41,7 +41,7 @@ async def test_people_see_and_end_their_own_keys_only(keys: ApiKeys) -> None:
 
 
 async def test_a_number_is_never_given_twice(keys: ApiKeys) -> None:
-    """“/key revoke 1”, said late, would end another key."""
+    """“/key revoke 1”, sent late, would end another key."""
     first, _ = await keys.new("web:ada", "Ada", name="", now=5.0)
     await keys.revoke("web:ada", first.id)
     second, _ = await keys.new("web:ada", "Ada", name="", now=6.0)
@@ -49,7 +49,7 @@ async def test_a_number_is_never_given_twice(keys: ApiKeys) -> None:
 
 
 async def test_services_are_listed_apart(keys: ApiKeys) -> None:
-    """An admin could not find the key of a service another admin made."""
+    """An admin could not find the key of a service that another admin made."""
     await keys.new("web:ada", "Ada", name="", now=5.0)
     service, _ = await keys.new("service:n8n", "n8n", name="n8n", now=6.0, people=True)
     assert await keys.services() == [service]

@@ -19,7 +19,7 @@ apart = pytest.mark.parametrize("two", ["postgres"], indirect=True)
 
 @pytest.fixture
 async def job(two: Two) -> Job:
-    """Return a job of a program; which process accepted it, a test says itself."""
+    """Return a program's job; the test names the process that accepted it."""
     return await JobStore(two.one).add(new(), NOW, limits=NO_LIMITS)
 
 
@@ -28,7 +28,7 @@ def of(database: Database) -> StoredAttendance:
 
 
 async def test_a_job_whose_caller_left_is_taken_over_once(two: Two, job: Job) -> None:
-    """Two retries would be answered with one job, or none with it."""
+    """Two retries would be answered with one job, or neither with it."""
     one, other = of(two.one), of(two.other)
     assert not await other.take_over(job.id, one.run)
     await one.leave([job.id])
@@ -44,12 +44,12 @@ async def test_a_job_of_an_earlier_run_has_no_caller(two: Two, job: Job) -> None
 
 
 async def test_a_job_of_an_older_version_has_no_caller(two: Two, job: Job) -> None:
-    """It says nothing of who accepted it, and its caller has gone with the process."""
+    """It does not say who accepted it, and its caller has gone with the process."""
     assert await of(two.other).take_over(job.id, "")
 
 
 async def test_a_caller_that_comes_back_keeps_its_job(two: Two, job: Job) -> None:
-    """The retry of another call would take the job away from under it."""
+    """The retry of another call would take over its job."""
     one, other = of(two.one), of(two.other)
     await one.leave([job.id])
     await one.come(job.id)
@@ -122,7 +122,7 @@ async def test_a_process_that_was_taken_for_dead_does_not_answer(two: Two, job: 
 
 
 async def test_a_forgotten_job_is_no_failure(two: Two) -> None:
-    """The end of a call would be an error in the log, and be tried again forever."""
+    """The end of a call would be an error in the log, and be retried forever."""
     one = of(two.one)
     await one.leave([999])
     await one.come(999)
@@ -141,7 +141,7 @@ async def test_what_is_noted_goes_with_its_job(two: Two, job: Job) -> None:
 
 @apart
 async def test_a_job_with_a_caller_elsewhere_is_not_given_up(two: Two, job: Job) -> None:
-    """A caller who hangs up would end the job of another who waits at another machine."""
+    """A caller who hangs up would end the job of a caller on another machine."""
     one, other = of(two.one), of(two.other)
     await other.come(job.id)
     assert not await one.give_up(job.id, one.run)

@@ -49,7 +49,7 @@ def ids(entry: Entry) -> list[str]:
 
 
 async def test_a_repeated_put_or_edit_is_no_change(log: ChatLog) -> None:
-    """A send repeated after a crash would show twice, or each repeated edit wake every page."""
+    """A send repeated after a crash would appear twice, or each repeated edit wake every page."""
     first = await put(log, "m", "one")
     assert await put(log, "m", "two") == first
     assert await log.edit("ada", "m", shown("one", "m"), ()) == first
@@ -74,7 +74,7 @@ async def test_changes_come_in_their_order_and_each_once(log: ChatLog) -> None:
 
 
 async def test_a_deleted_message_is_gone_and_pages_that_saw_it_learn_of_it(log: ChatLog) -> None:
-    """It would stay on open pages, come back with an edit, or show up on fresh ones."""
+    """It would stay on open pages, come back with an edit, or appear on new pages."""
     entry = await put(log, "a", "", image())
     seen = await put(log, "b")
     for message in ("a", "a", "none"):
@@ -101,7 +101,7 @@ async def test_a_fresh_page_gets_the_newest_messages(log: ChatLog) -> None:
 
 
 async def test_files_live_and_go_with_their_message(log: ChatLog) -> None:
-    """Images would be gone too early, be a stranger's, or previews fill the disk."""
+    """Images would be deleted too early, be shown to strangers, or previews fill the disk."""
     first, second = image("one.png"), image("two.png", shade=3)
     files = ids(await put(log, "m", "x", first, second))
     assert [await log.file("ada", each) for each in files] == [first, second]
@@ -113,7 +113,7 @@ async def test_files_live_and_go_with_their_message(log: ChatLog) -> None:
 
 
 async def test_only_the_newest_messages_of_a_chat_are_kept(log: ChatLog) -> None:
-    """The log would grow forever, or one person's flood push out another's messages."""
+    """The log would grow forever, or one person's flood delete another's messages."""
     await put(log, "other", chat="ben")
     oldest = await put(log, "oldest", "x", image())
     for at in range(KEEP):
@@ -125,7 +125,7 @@ async def test_only_the_newest_messages_of_a_chat_are_kept(log: ChatLog) -> None
 
 
 async def test_numbers_are_never_given_twice(log: ChatLog) -> None:
-    """A page could believe to have seen a change that is new."""
+    """A page could mistake a new change for one that it has seen."""
     await put(log, "old")
     for at in range(KEEP - 1):
         await put(log, f"m{at}")
@@ -160,7 +160,7 @@ async def found(log: ChatLog, text: str) -> list[str]:
 
 
 async def test_a_persons_conversations_are_listed_newest_first(log: ChatLog) -> None:
-    """The side bar would lack a conversation, or show one of somebody else."""
+    """The side bar would lack a conversation, or show another person's."""
     assert await chats(log) == []
     for at, chat in enumerate(["ada", "ada/1", "adam", "ada/2", "ada"]):
         await log.put(chat, f"m{at}", float(at), shown(f"in {chat}"), ())
@@ -194,7 +194,7 @@ async def test_a_conversation_is_unread_once_the_bot_has_finished_something(log:
 
 
 async def test_conversations_are_found_by_name_and_by_words(log: ChatLog) -> None:
-    """Words would not be found for their case, or those of others and deleted ones would be."""
+    """Words in another case would not be found, or other people's and deleted ones would be."""
     await put(log, "a", "Ein Ärmel aus 50% Wolle", chat="ada/1")
     await put(log, "b", "one", chat="ada/2")
     await put(log, "c", "Ärmel", chat="ben")
@@ -211,7 +211,7 @@ async def test_conversations_are_found_by_name_and_by_words(log: ChatLog) -> Non
 async def test_a_deleted_conversation_is_gone_with_its_name_and_the_others_stay(
     log: ChatLog,
 ) -> None:
-    """Forgotten words would stay in the side bar, or take another conversation with them."""
+    """Forgotten words would stay in the side bar, or another conversation be deleted as well."""
     kept = await put(log, "a", "one", image("a.png"), chat="ada/1")
     gone = await put(log, "b", "two", image("b.png"), chat="ada/2")
     await log.conversations.rename("ada/2", "plans")

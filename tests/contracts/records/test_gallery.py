@@ -1,4 +1,4 @@
-"""What the gallery's store promises: whose files it reads, in which order, and how long marks last."""
+"""What the gallery's store promises: whose files it reads, in which order, how long marks last."""
 
 from dataclasses import replace
 
@@ -42,7 +42,7 @@ async def found(gallery: GalleryStore, **wanted: object) -> list[tuple[int, int]
 async def test_files_are_found_by_owner_kind_model_words_and_mark(
     gallery: GalleryStore, database: Database
 ) -> None:
-    """A stranger's files would be listed, or one's own not be found."""
+    """A stranger's files would be listed, or a person's own not be found."""
     cats = await made(database, VECTORS, IMAGE, IMAGE, prompt="A Cat and straße")
     boat = await made(database, CLIP, prompt="a boat", model="wan")
     await made(database, IMAGE, owner="bob")
@@ -65,7 +65,7 @@ async def test_files_are_found_by_owner_kind_model_words_and_mark(
 async def test_a_mark_leaves_with_its_file_and_a_deleted_result_from_the_gallery(
     gallery: GalleryStore, database: Database
 ) -> None:
-    """What was deleted or has expired would be listed, or its mark keep it from being deleted."""
+    """Deleted or expired results would be listed, or their mark keep them from being deleted."""
     expired, erased, deleted = [await made(database, IMAGE) for _ in range(3)]
     for job_id in (expired, erased, deleted):
         await gallery.mark(job_id, 1, favourite=True)

@@ -1,4 +1,4 @@
-"""What every keeper of people, of the audit log and of invitations promises."""
+"""What every store of people, the audit log and invitations promises."""
 
 from collections.abc import Awaitable, Callable
 
@@ -25,7 +25,7 @@ def audit(database: Database) -> AuditLog:
 
 @pytest.fixture
 def read(database: Database) -> Read:
-    """Return how a bot that starts learns who is invited."""
+    """Return how a starting bot learns who is invited."""
     return lambda: Invites.read(database, PAGE)
 
 
@@ -33,12 +33,12 @@ def read(database: Database) -> Read:
 
 
 async def test_a_person_without_settings_is_one_without_settings(people: People) -> None:
-    """A person new would be answered with an error."""
+    """A new person would be answered with an error."""
     assert await people.get("telegram:42") == Person(user="telegram:42")
 
 
 async def test_a_change_alters_what_it_names_and_nothing_else(people: People) -> None:
-    """A new language would take a person's favourite model away."""
+    """A new language would remove a person's favourite model."""
     await people.change("ada", image_model="flux", max_open=3, banned_at=5.0)
     changed = await people.change("ada", language="de", max_open=None)
     assert changed == Person(user="ada", image_model="flux", language="de", banned_at=5.0)
@@ -57,7 +57,7 @@ async def test_a_forgotten_person_stays_within_what_admins_set(people: People) -
 
 
 async def test_who_listens_hears_of_languages_once_they_are_chosen(people: People) -> None:
-    """An open page would go on in the language before, or forget it after `/forget me`."""
+    """An open page would stay in the old language, or forget the new one after `/forget me`."""
     heard: list[tuple[str, str | None]] = []
     with people.telling(lambda user, language: heard.append((user, language))):
         await people.change("ada", language="de")
@@ -71,7 +71,7 @@ async def test_who_listens_hears_of_languages_once_they_are_chosen(people: Peopl
 
 
 async def test_the_newest_acts_come_first(audit: AuditLog) -> None:
-    """An admin would look for what happened just now behind what happened last year."""
+    """An admin would look for the latest act behind those of last year."""
     acts = [Act(at=1.0, actor="ada", action="ban", subject=f"bob {n}") for n in range(5)]
     for act in acts:
         await audit.write(act)
@@ -113,7 +113,7 @@ async def test_a_new_link_ends_the_old_one(read: Read) -> None:
 
 
 async def test_an_id_is_never_given_twice(read: Read) -> None:
-    """A person of the same name would find the chat of the one before."""
+    """A person of the same name would get the chat of the person before."""
     invites = await read()
     first = (await invites.invite("Ada", 1.0)).person
     for _ in range(2):

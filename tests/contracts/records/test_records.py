@@ -1,4 +1,4 @@
-"""What every keeper of the bot's records promises, part by part."""
+"""What every store of the bot's records promises, part by part."""
 
 from dataclasses import replace
 
@@ -83,7 +83,7 @@ async def test_a_chat_moves_with_all_that_is_noted_of_it(
 async def test_a_deleted_job_takes_its_records_with_it(
     records: MessageRecords, database: Database, job_ids: tuple[int, ...]
 ) -> None:
-    """What was forgotten would be found by its messages."""
+    """A forgotten job would be found by its messages."""
     await records.note_message(job_ids[0], ref("1"), 5.0)
     await records.begin_part(job_ids[0], "page 2", 5.0)
     await records.note_unreachable(job_ids[0], 5.0, given_up=False)
@@ -187,7 +187,7 @@ async def test_a_count_from_before_the_job_ended_goes_on(
 async def test_what_was_given_up_is_tried_no_more(
     records: MessageRecords, job_ids: tuple[int, ...]
 ) -> None:
-    """Every start of the bot would knock at chats that are gone."""
+    """Every start of the bot would call chats that are gone."""
     await records.note_unreachable(job_ids[0], 5.0, given_up=True)
     await records.note_unreachable(job_ids[1], 5.0, given_up=False)
     assert set(await records.unreachable()) == {job_ids[1]}
@@ -207,7 +207,7 @@ async def test_a_reply_is_meant_for_what_was_noted_last(
 
 
 async def test_a_conversation_begins_again_where_it_was_asked_for(records: MessageRecords) -> None:
-    """`/new` would forget another person's conversation, or not one's own."""
+    """`/new` would forget another person's conversation, or not the caller's."""
     await records.begin_afresh("telegram", "42", "ada", DAY_S, idle_s=60.0)
     assert await records.afresh_since("telegram", "42", "ada") == DAY_S
     assert await records.afresh_since("telegram", "42", "bob") == 0.0
@@ -217,7 +217,7 @@ async def test_a_conversation_begins_again_where_it_was_asked_for(records: Messa
 
 
 async def test_beginnings_that_no_longer_matter_are_dropped(records: MessageRecords) -> None:
-    """Every `/new` of anyone would be kept forever."""
+    """Every `/new` of every person would be kept forever."""
     await records.begin_afresh("telegram", "42", "ada", 100.0, idle_s=60.0)
     await records.begin_afresh("telegram", "42", "bob", 161.0, idle_s=60.0)
     assert await records.afresh_since("telegram", "42", "ada") == 0.0
@@ -246,7 +246,7 @@ async def test_a_note_is_kept_by_name(records: MessageRecords) -> None:
 async def test_ends_of_links_are_counted_for_each_job(
     ends: LinkEnds, job_ids: tuple[int, ...]
 ) -> None:
-    """A deleted image could still be had by its link."""
+    """A deleted image could still be fetched with its link."""
     assert await ends.of(job_ids[0]) == 0
     await ends.end(job_ids[0])
     await ends.end(job_ids[0])
@@ -255,7 +255,7 @@ async def test_ends_of_links_are_counted_for_each_job(
 
 
 async def test_ending_the_links_of_no_job_is_fine(ends: LinkEnds) -> None:
-    """A job that was deleted meanwhile would make a command fail."""
+    """A deleted job would make a command fail."""
     await ends.end(10**6)
     assert await ends.of(10**6) == 0
 
@@ -264,7 +264,7 @@ async def test_ending_the_links_of_no_job_is_fine(ends: LinkEnds) -> None:
 
 
 async def test_an_update_goes_its_way_until_it_is_settled(updates: PendingUpdates) -> None:
-    """A restart would leave "Loading flux…" standing forever."""
+    """After a restart "Loading flux…" would be shown forever."""
     task = Task(command="preload", model="flux", language="de")
     update = await updates.begin("telegram", "42", ref("1"), task, 5.0)
     assert (update.ref, update.request, update.task, update.runs) == (None, ref("1"), task, 0)

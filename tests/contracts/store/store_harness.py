@@ -1,4 +1,4 @@
-"""The stores that are tried, and jobs for them; another engine joins in `ENGINES` and `url_of`."""
+"""The stores that are tested, and jobs for them; `ENGINES` and `url_of` add another engine."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path

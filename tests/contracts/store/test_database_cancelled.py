@@ -1,6 +1,7 @@
-"""What every database must do when its own tasks are cancelled, as by an event loop that ends all of them.
+"""What every database must do when its own tasks are cancelled, as by an event loop that ends.
 
-That loop then waits for callers of the database that are not cancelled with it, or ask it as they end.
+That loop then waits for callers of the database that are not cancelled with it, or that use it as
+they end.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ SOON_S = 60.0
 
 
 def workers() -> list["asyncio.Task[None]"]:
-    """Return what feeds the connections; skip where the event loop itself does."""
+    """Return the tasks that feed the connections; skip where the event loop itself does so."""
     found = [task for task in asyncio.all_tasks() if task.get_name() == "store worker"]
     if not found:
         pytest.skip("it works in the event loop's own turns")
@@ -23,7 +24,7 @@ def workers() -> list["asyncio.Task[None]"]:
 
 
 class Held:
-    """A change that stays in the connection's thread until it is let go on."""
+    """A change that stays in the connection's thread until it is released."""
 
     def __init__(self) -> None:
         self.began, self.goes_on = threading.Event(), threading.Event()
@@ -57,7 +58,7 @@ async def test_what_waits_is_told_that_the_database_is_closed(database: Database
 
 
 async def test_a_cancelled_database_can_be_closed(database: Database) -> None:
-    """What the process does last would wait for a task that has ended."""
+    """The last act of the process would wait for a task that has ended."""
     feeding = workers()
     await database.write(lambda _connection: None)
     for worker in feeding:

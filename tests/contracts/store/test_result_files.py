@@ -1,4 +1,4 @@
-"""What every reader of the files of results promises."""
+"""What every reader of result files promises."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -39,7 +39,7 @@ async def _job(database: Database, output: Output, *, files: tuple[File, ...] = 
 
 
 class _Read:
-    """A database; `meanwhile` happens before the fourth of its reads."""
+    """A database; `meanwhile` is called before the fourth of its reads."""
 
     def __init__(self, database: Database, meanwhile: Callable[[], Awaitable[object]]) -> None:
         self._database = database
@@ -54,11 +54,11 @@ class _Read:
 
 
 async def _nothing() -> None:
-    """Let nothing happen."""
+    """Do nothing."""
 
 
 async def test_a_file_is_read_in_pieces(files: ResultFiles, database: Database) -> None:
-    """A video would be in memory whole for each who looks at it, or end in the middle."""
+    """Each viewer would hold a whole video in memory, or a video end in the middle."""
     job = await _result(database)
     assert await files.head(job, 1) == ResultFile(
         owner="ada", name="cat.png", mime="image/png", size=len(DATA)
@@ -72,7 +72,7 @@ async def test_a_file_is_read_in_pieces(files: ResultFiles, database: Database) 
 async def test_a_result_is_described_without_its_bytes(
     files: ResultFiles, database: Database
 ) -> None:
-    """A list of files would read a video to tell its size."""
+    """A list of files would read a video to find its size."""
     job = await _result(database)
     cat = ResultFile(owner="ada", name="cat.png", mime="image/png", size=len(DATA))
     assert await files.result(job) == Result(text="words", files=(cat,))
@@ -80,7 +80,7 @@ async def test_a_result_is_described_without_its_bytes(
 
 
 async def test_there_are_no_other_files(files: ResultFiles, database: Database) -> None:
-    """The words of an answer, or another person's image, could be had as a file."""
+    """The text of an answer, or another person's image, could be fetched as a file."""
     job = await _result(database)
     for number in (-1, 0, 2):
         assert await files.head(job, number) is None, number
@@ -89,7 +89,7 @@ async def test_there_are_no_other_files(files: ResultFiles, database: Database) 
 
 
 async def test_what_was_erased_is_gone(files: ResultFiles, database: Database) -> None:
-    """A forgotten image could still be had."""
+    """A forgotten image could still be fetched."""
     job = await _result(database)
     await JobStore(database).erase([job])
     assert await files.head(job, 1) is None
@@ -99,7 +99,7 @@ async def test_what_was_erased_is_gone(files: ResultFiles, database: Database) -
 async def test_a_large_file_is_whole_and_lets_others_be_read_meanwhile(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A video on a slow network would end the connection, or hold up whatever is read beside it."""
+    """A video on a slow network would end the connection, or block all other reads."""
     monkeypatch.setattr(job_reader, "PIECE", 4_000)
     job = await _job(database, OUTPUT, files=OUTPUT.files)
     for number, wanted in ((0, OUTPUT), (1, OUTPUT.files)):
@@ -112,7 +112,7 @@ async def test_a_large_file_is_whole_and_lets_others_be_read_meanwhile(
 async def test_a_file_that_is_deleted_while_it_is_read_is_gone(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Half a video would be delivered for a whole one."""
+    """Half a video would be delivered as a whole one."""
     monkeypatch.setattr(job_reader, "PIECE", 4_000)
     store = JobStore(database)
 

@@ -36,7 +36,7 @@ async def test_an_accepted_job_reads_back_as_it_was_returned(store: JobStore) ->
 
 
 async def test_unknown_jobs_are_none(store: JobStore) -> None:
-    """A button on a message older than the retention would crash."""
+    """A button on a message older than the retention would cause a crash."""
     assert await store.get(1) is None
     assert await store.find("nothing") is None
     assert await store.positions([1]) == {}
@@ -53,7 +53,7 @@ async def test_a_known_key_brings_the_first_job_whatever_the_limits(store: JobSt
 
 
 async def test_the_same_key_at_the_same_moment_makes_one_job(store: JobStore) -> None:
-    """Two deliveries racing each other would both be accepted."""
+    """Two simultaneous deliveries would both be accepted."""
     asked = new()
     jobs = await asyncio.gather(*(add(store, asked) for _ in range(5)), add(store))
     assert len({job.id for job in jobs}) == 2
@@ -73,7 +73,7 @@ async def test_an_owner_at_the_limit_is_refused_until_a_job_ends(store: JobStore
 
 
 async def test_limits_hold_against_simultaneous_requests(store: JobStore) -> None:
-    """Ten requests in one moment would all pass a limit of three."""
+    """Ten simultaneous requests would all pass a limit of three."""
     asked = [store.add(new(), NOW, limits=SubmitLimits(max_open=3)) for _ in range(10)]
     answers = await asyncio.gather(*asked, return_exceptions=True)
     assert sum(isinstance(answer, Job) for answer in answers) == 3

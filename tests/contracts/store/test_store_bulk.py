@@ -57,7 +57,7 @@ async def test_bulk_waits_in_an_overflow_of_its_own(store: JobStore, reopen: Ope
 
 
 async def test_bulk_has_no_line_in_a_history(store: JobStore) -> None:
-    """The images of a person would be hundreds of pages back."""
+    """A person's images would be hundreds of pages back."""
     image = await add(store)
     bulk = await embeddings(store, 3)
     newer = await add(store)
@@ -79,7 +79,7 @@ async def test_bulk_counts_against_no_hourly_quota(store: JobStore) -> None:
 
 
 async def test_what_an_embedding_made_is_kept(store: JobStore, reopen: Open) -> None:
-    """A call that is repeated after a restart would be worked on again."""
+    """A call that is repeated after a restart would be computed again."""
     job = await end(store, await add(store, embedding()))
     store = await reopen()
     assert (await store.get(job.id)) == job

@@ -28,7 +28,7 @@ async def in_state(store: JobStore, state: JobState) -> Job:
 
 
 async def test_only_the_table_of_transitions_is_obeyed(store: JobStore) -> None:
-    """A state would be reached that the table does not allow, or one it allows would not."""
+    """A state would be reached that the table forbids, or one it allows would not."""
     for state, event in product(JobState, JobEvent):
         print(f"{event} of what is {state}")
         job = await in_state(store, state)
@@ -45,7 +45,7 @@ async def test_only_the_table_of_transitions_is_obeyed(store: JobStore) -> None:
 
 
 async def test_the_slower_of_two_changes_is_stale(store: JobStore) -> None:
-    """A cancel racing a completion would let both win."""
+    """A simultaneous cancel and completion would both succeed."""
     running = await start(store, await add(store))
     answers = await asyncio.gather(
         store.apply(running, JobEvent.COMPLETE, NOW, output=Output(text="cat")),
@@ -76,7 +76,7 @@ async def test_suspects_are_marked_by_the_return_and_cleared_by_the_next(store: 
 
 
 async def test_an_output_comes_back_whole_and_only_when_completed(store: JobStore) -> None:
-    """A person would get a result cut short, or of an unfinished job."""
+    """A person would get an incomplete result, or that of an unfinished job."""
     running = await start(store, await add(store))
     assert await store.output(running) is None
     output = Output(text="a \N{CAT}", files=(IMAGE, File(name="", mime="x/y", data=b"")))

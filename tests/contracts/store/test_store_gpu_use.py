@@ -1,4 +1,4 @@
-"""What every store must do for time on the GPUs: count it once, with the end of a job."""
+"""What every store must do with time on the GPUs: count it once, with the end of a job."""
 
 import asyncio
 from dataclasses import replace
@@ -60,7 +60,7 @@ async def test_an_end_is_counted_once(store: JobStore) -> None:
 async def test_an_end_whose_count_fails_is_no_end(
     reopen: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process that dies between them would leave a job that no one pays for, or pays for twice."""
+    """A process that dies in between would leave a job that is paid for never, or twice."""
 
     def die(*_: object) -> None:
         raise OSError("gone between the end and the count")
@@ -81,7 +81,7 @@ async def test_an_end_whose_count_fails_is_no_end(
 
 
 async def test_ends_of_one_moment_add_up(store: JobStore) -> None:
-    """Of jobs that end together, all but one would be for free."""
+    """Of jobs that end together, all but one would be free of charge."""
     running = [await start(store, await add(store)) for _ in range(20)]
     ends = (store.apply(job, JobEvent.CANCEL, NOW, gpu_s=1.5) for job in running)
     await asyncio.gather(*ends)
@@ -97,7 +97,7 @@ async def test_a_job_that_goes_on_is_not_counted_yet(store: JobStore) -> None:
 
 
 async def test_a_limit_holds_what_open_jobs_will_take(store: JobStore) -> None:
-    """Ten videos asked for at once would each see the whole day's time left."""
+    """Ten simultaneous videos would each be granted the whole rest of the day's time."""
     outcomes = await asyncio.gather(*(ask(store, 25.0) for _ in range(10)))
     assert (
         sum(isinstance(each, Job) for each in outcomes) == 3
@@ -131,7 +131,7 @@ async def test_a_repeated_call_is_never_refused(store: JobStore) -> None:
 
 
 async def test_no_time_means_none(store: JobStore) -> None:
-    """A limit of nothing would let the first job of each day through."""
+    """A limit of zero would let the first job of each day through."""
     assert isinstance(await ask(store, 1.0, limits=SubmitLimits(max_gpu_s=0.0)), LimitReached)
 
 

@@ -29,7 +29,7 @@ async def test_what_is_not_acknowledged_is_found_oldest_first(store: JobStore) -
 
 
 async def test_jobs_to_tell_of_come_in_portions(store: JobStore) -> None:
-    """A restart would read a million waiting jobs at once, or pass over a result behind them."""
+    """A restart would read a million waiting jobs at once, or miss a result behind them."""
     jobs = [await add(store, new(owner=owner)) for owner in ("ada", "bob", "ada", "cyd", "dan")]
     running = await start(store, jobs[3])
     done = await end(store, jobs[4])
@@ -41,7 +41,7 @@ async def test_jobs_to_tell_of_come_in_portions(store: JobStore) -> None:
 
 
 async def test_open_jobs_are_found_by_owner(store: JobStore) -> None:
-    """`/cancel` would offer other people's jobs, or miss one's own."""
+    """`/cancel` would offer other people's jobs, or miss the caller's own."""
     mine, bobs = await add(store), await add(store, new(owner="bob"))
     running = await start(store, mine)
     assert await store.open_jobs("ada") == [running]
@@ -51,7 +51,7 @@ async def test_open_jobs_are_found_by_owner(store: JobStore) -> None:
 
 
 async def test_held_jobs_are_found_among_all_that_wait(store: JobStore) -> None:
-    """What an interrupted run left behind would stay in its queue forever, or others be begun again."""
+    """What an interrupted run left behind would stay queued forever, or other jobs begin again."""
     held = [await add(store, replace(new(), held=True)) for _ in range(3)]
     await add(store, replace(new(), delay_s=9e5))
     await start(store, await add(store))
@@ -62,7 +62,7 @@ async def test_held_jobs_are_found_among_all_that_wait(store: JobStore) -> None:
 
 
 async def test_purge_deletes_old_delivered_jobs_and_nothing_else(store: JobStore) -> None:
-    """Retention would delete undelivered results or open jobs, or leave the bytes behind."""
+    """Retention would delete undelivered results or open jobs, or leave the files behind."""
     old, undelivered, waiting = [await add(store) for _ in range(3)]
     old, undelivered = await end(store, old), await end(store, undelivered)
     await store.acknowledge(old)
@@ -90,7 +90,7 @@ async def test_purge_keeps_the_newest_bytes_within_the_size(store: JobStore) -> 
 
 
 async def test_files_that_purge_removed_differ_from_none(store: JobStore) -> None:
-    """An image to begin from would be forgotten, and the words alone drawn as if it were meant."""
+    """An image to start from would be forgotten, and its prompt drawn without it."""
     big = File(name="p", mime="image/png", data=bytes(600 * 1024))
     jobs = [await add(store, replace(new(), files=files)) for files in ((big, big), (), (big,))]
     for job in jobs:
@@ -102,7 +102,7 @@ async def test_files_that_purge_removed_differ_from_none(store: JobStore) -> Non
 
 
 async def test_only_ended_jobs_are_erased_and_all_of_them(store: JobStore) -> None:
-    """A person would stay remembered, or a job that runs would vanish under its server."""
+    """A forgotten person's jobs would stay, or a running job vanish under its server."""
     jobs = [await end(store, await add(store)) for _ in range(45)]
     waiting = await add(store)
     assert await store.erase([job.id for job in jobs] + [waiting.id, 4711]) == 45
@@ -113,7 +113,7 @@ async def test_only_ended_jobs_are_erased_and_all_of_them(store: JobStore) -> No
 
 
 async def test_what_was_made_for_an_erased_job_goes_with_it(store: JobStore) -> None:
-    """A person's words would stay in the question that was asked about them."""
+    """A person's words would stay in the question that was made from them."""
     image, other = await end(store, await add(store)), await end(store, await add(store))
     asked = [replace(new("qwen", owner="us"), parent=job.id) for job in (image, other, image)]
     first, second, waiting = [await add(store, one) for one in asked]
@@ -168,7 +168,7 @@ async def test_learned_times_are_replaced_one_by_one(store: JobStore) -> None:
 
 
 async def test_sizes_are_kept_model_by_model(store: JobStore, reopen: Open) -> None:
-    """A model of unknown size would get a GPU alone again after every restart."""
+    """A model of unknown size would again get a whole GPU after every restart."""
     await store.note_sizes({"flux": 17000, "sdxl": 8000})
     await store.note_sizes({"flux": 16000})
     again = await reopen()

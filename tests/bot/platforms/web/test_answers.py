@@ -1,4 +1,4 @@
-"""Answers on the page in a real Chromium: formulas, coloured code, and what is not one of them."""
+"""Answers on the page in a real Chromium: formulas, coloured code, and what only looks so."""
 
 import asyncio
 from pathlib import Path

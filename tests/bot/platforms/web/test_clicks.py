@@ -17,7 +17,7 @@ addEventListener("mousedown", () => { button.style.top = "200px"; }, { capture: 
 
 
 async def test_a_click_that_an_element_slipped_away_from_is_made_again(chromium: Chromium) -> None:
-    """A test would wait a minute for what a click never began, when the page moved just then."""
+    """If the page moves during a click, a test would wait a minute for what never began."""
     async with chromium.page() as page:
         await page.goto(MOVING)
         await page.click("button")

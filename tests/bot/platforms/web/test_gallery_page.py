@@ -41,7 +41,7 @@ async def gallery(page: Page, usher: Installation, *, phone: bool = False) -> No
 async def test_results_are_found_marked_continued_and_deleted(
     chromium: Chromium, tmp_path: Path
 ) -> None:
-    """A person's own images would be lost far up in the chat, with nothing to do with them."""
+    """A person's own images would be lost far up in the chat, with nothing to be done with them."""
     async with installation(tmp_path, ABLE) as usher, chromium.page() as page:
         visitor = Visitor(usher)
         await visitor.draws("a cat --count 2")

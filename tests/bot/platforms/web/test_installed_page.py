@@ -26,7 +26,7 @@ CANCEL = Button(command="cancel", job_id=7, label="Cancel", danger=True)
 async def test_the_page_opens_without_its_server_and_comes_back(
     chromium: Chromium, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A phone would show a dinosaur, somebody's words lie on the disk, or an upgrade not arrive."""
+    """A phone would show an error page or keep a person's words, or an upgrade not arrive."""
     log, handler = MemoryLog(), ScriptedHandler()
     port = port_of(handler)
 

@@ -1,4 +1,4 @@
-"""The words of the pages: the scripts use those there are, and a browser gets them in its language."""
+"""The texts of the pages: scripts use only existing ones, and browsers get theirs translated."""
 
 import gzip
 import json
@@ -74,7 +74,7 @@ def test_what_the_server_names_has_words() -> None:
 
 @pytest.mark.parametrize("language", CATALOGUES)
 def test_a_spoken_name_holds_the_words_on_the_button(language: str) -> None:
-    """Who presses by voice says what the button shows, and nothing would be pressed."""
+    """Voice control presses a button by its visible text, and would find no such button."""
     texts = json.loads(page_texts()[language][1])["page"]
     buttons = {
         "panel_show": "panel_show_short",
@@ -118,7 +118,7 @@ async def test_a_browser_of_another_language_gets_english_and_asks_for_changes_o
 
 @pytest.mark.parametrize("accepted", ["gzip, br", "identity", "gzip;q=0"])
 async def test_files_are_compressed_for_browsers_that_unpack_them(accepted: str) -> None:
-    """The page would take a phone seconds, or a proxy would give one form with the other's tag."""
+    """The page would take a phone seconds, or a proxy serve one encoding with the other's tag."""
     plain = page_files()["app.js"][1]
     async with (
         running(web_chat(port=0), ScriptedHandler()) as web,

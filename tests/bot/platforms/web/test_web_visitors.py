@@ -1,4 +1,4 @@
-"""Strangers at the page: however many connect, anyone who has a cookie gets in, and files stay free."""
+"""Strangers at the page: however many connect, a cookie lets people in and handles stay free."""
 
 import asyncio
 import contextlib

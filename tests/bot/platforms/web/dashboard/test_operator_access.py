@@ -47,7 +47,7 @@ async def _answer(web: Web, path: str, token: str | None, **headers: str) -> tup
 
 
 async def test_nothing_is_told_to_anyone_who_is_no_admin(example: Example) -> None:
-    """Each answer would tell a stranger something about the bot, or what to try next."""
+    """Each answer would reveal something about the bot to a stranger, or suggest a next try."""
     cases: list[str | None] = [None, "no-one-has-this-token", ADAS]
     for token in cases:
         origin = example.web.url.rstrip("/")

@@ -1,4 +1,4 @@
-"""The operator's page in a real Chromium: a crowd of thirty, by mouse, by keyboard and on a phone."""
+"""The operator's page in a real Chromium: a crowd of thirty; mouse, keyboard, and a phone."""
 
 import logging
 from collections.abc import AsyncIterator
