@@ -278,7 +278,7 @@ def pauses_between() -> Installation:
 async def test_a_clock_set_by_hours_holds_nothing_up(
     hands: _Hands, jumps_h: tuple[float, ...]
 ) -> None:
-    """Pauses, places and edits would wait for hours, or a machine that begins in 1970 forever."""
+    """Pauses, places and edits would wait for hours, or forever if a machine begins in 1970."""
     chat = FakeChat()
     async with bot(pauses_between(), chat) as running:
         for person, jump_h in enumerate(jumps_h):

@@ -71,7 +71,7 @@ class FakeChat:
 
     @property
     def answers(self) -> list[str]:
-        """What was said in private."""
+        """The private answers."""
         return [text for _, text in self.private]
 
     async def run(self, handler: CommandHandler) -> None:
@@ -113,7 +113,7 @@ class FakeChat:
         self.messages[number].times.append(asyncio.get_running_loop().time())
 
     async def says(self, call: Invocation) -> None:
-        """Let a person make a call; without the post the platform hears none."""
+        """Let a person make a call; without its role the platform receives none."""
         assert self.handler is not None
         if self.lease.held:
             await self.handler.call(call)
@@ -130,7 +130,7 @@ class FakeChat:
     def call(
         self, text: str, *, chat: str = "1", user: str = "fake:1", **fields: object
     ) -> Invocation:
-        """Return the call a person's text makes here."""
+        """Return the call that a person's text makes here."""
         command, _, rest = text.removeprefix("/").partition(" ")
 
         async def respond(content: Content, private: bool) -> MessageRef | None:

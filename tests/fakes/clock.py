@@ -1,4 +1,4 @@
-"""A clock that follows the running event loop, and the time in which nothing could run."""
+"""A clock that follows the event loop, and the time for which a thread had no processor."""
 
 import asyncio
 from pathlib import Path
@@ -7,7 +7,7 @@ START = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 
 
 class VirtualClock:
-    """Tells a fixed date plus the loop's own time; with the virtual loop, virtual time."""
+    """Returns a fixed date plus the loop's own time, which is virtual in the virtual loop."""
 
     def __init__(self, start: float = START) -> None:
         self._start = start
@@ -17,7 +17,7 @@ class VirtualClock:
 
 
 class SetClock:
-    """A clock that goes when it is set."""
+    """A clock that advances only when it is set."""
 
     def __init__(self, at: float = 1000.0) -> None:
         self.at = at
@@ -27,10 +27,10 @@ class SetClock:
 
 
 def kept_waiting_s() -> float:
-    """Return how long this thread was ready to run and had no processor, since it began.
+    """Return how long this thread was ready to run without a processor, since it began.
 
-    Patiences of others that are short by nature must not count it: on a busy machine it is most of
-    the time. Only Linux tells it; elsewhere it is none.
+    Short time limits of others must not include it: on a busy machine it is most of the time. Only
+    Linux reports it; elsewhere it is 0.
     """
     try:
         _, waited_ns, _ = Path("/proc/thread-self/schedstat").read_text(encoding="ascii").split()

@@ -61,7 +61,9 @@ COMMANDS = (
 
 
 class ScriptedHandler:
-    """Implements `CommandHandler`. `taken` gives the calls in their order, `held` makes them wait first.
+    """Implements `CommandHandler`.
+
+    `taken` gives the calls in their order, `held` makes them wait first.
 
     If it `declines`, no panel can be read.
     """
@@ -111,7 +113,7 @@ class ScriptedHandler:
         self.answers.append(platform)
 
     def choose(self, user: str, language: str | None) -> None:
-        """Let a person choose a language, or (None) leave it to the page."""
+        """Let a person choose a language, or leave it to the page (None)."""
         self.languages.pop(user, None)
         if language is not None:
             self.languages[user] = language

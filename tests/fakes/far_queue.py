@@ -1,4 +1,4 @@
-"""A queue at the far end of a connection: all that goes to it and comes back has been JSON on the way."""
+"""A queue at the far end of a connection: everything on the way there and back is JSON."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
@@ -49,7 +49,7 @@ class FarQueue:
 
 
 class FarEvents:
-    """Brings events over."""
+    """Passes events on."""
 
     def __init__(self, near: QueueService) -> None:
         self._near = near
@@ -65,7 +65,7 @@ class FarEvents:
 
 
 class _Part:
-    """One part of the queue: awaited calls, and what is pushed."""
+    """One part of the queue: awaited calls, and pushed events."""
 
     def __init__(self, near: Any, part: str) -> None:
         self._near = near
@@ -96,7 +96,7 @@ class _Part:
 
 
 class _Jobs(_Part):
-    """The jobs; their files are read where the far end is."""
+    """The jobs; their files are read at the far end."""
 
     def __init__(self, near: JobReader) -> None:
         super().__init__(near, "jobs")

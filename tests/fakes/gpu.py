@@ -1,7 +1,7 @@
 """A GPU's memory as several processes share it: one file that says who holds how much.
 
-It stands in for a GPU. Anyone who takes more than is left runs out of memory, as on a real GPU, and
-every change is written down, so that a test can see afterwards what was in memory together.
+It replaces a GPU. A process that takes more than is left runs out of memory, as on a real GPU, and
+every change is recorded, so that a test can see afterwards what was in memory together.
 """
 
 import fcntl
@@ -25,7 +25,7 @@ class SharedGpu:
         return cls(path)
 
     def take(self, holder: str, mb: int) -> bool:
-        """Take memory; False, and nothing taken, when there is not enough."""
+        """Take memory; return False, and take none, if there is not enough."""
         with self._open() as gpu:
             fits: bool = sum(gpu["held"].values()) + mb <= gpu["total_mb"]
             if fits:
@@ -40,7 +40,7 @@ class SharedGpu:
                 self._note(gpu, f"give {holder}")
 
     def note(self, text: str) -> None:
-        """Write down something that concerns the GPU."""
+        """Record an event that concerns the GPU."""
         with self._open() as gpu:
             self._note(gpu, text)
 
@@ -59,7 +59,7 @@ class SharedGpu:
 
     @property
     def log(self) -> list[tuple[float, str, dict[str, int]]]:
-        """What happened: (UNIX seconds, what, who held what afterwards)."""
+        """Return what happened: (UNIX seconds, what, who held what afterwards)."""
         return [(at, what, held) for at, what, held in self._read()["log"]]
 
     @staticmethod

@@ -32,12 +32,12 @@ Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
 
 def trusting() -> ssl.SSLContext:
-    """Return the settings of a client that trusts this server alone."""
+    """Return the settings of a client that trusts only this server."""
     return ssl.create_default_context(cadata=CERTIFICATE)
 
 
 class ImagesExample:
-    """A server that answers every request with the bytes it was given; notes the requests."""
+    """A server that answers every request with the bytes it was given; records the requests."""
 
     def __init__(self, answer: Answer) -> None:
         self.asked: list[str] = []
@@ -70,7 +70,7 @@ class ImagesExample:
 
 
 class FakeNames:
-    """Looks names up as told, one answer after another; the last one stays."""
+    """Resolves names as told, one answer after another; the last one stays."""
 
     def __init__(self, *answers: Sequence[str]) -> None:
         self.asked: list[str] = []

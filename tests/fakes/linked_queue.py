@@ -1,4 +1,4 @@
-"""A queue as another process sees it, whatever holds it, over a wire that is watched."""
+"""A queue as another process sees it, whatever holds it, over a watched wire."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection
@@ -20,7 +20,7 @@ _SECRET = b"secret"
 
 @dataclass(frozen=True)
 class _Watched:
-    """The holder's end of a wire; notes what goes out."""
+    """The holder's end of a wire; records what is sent."""
 
     wire: Wire
     frames: list[bytes] = field(default_factory=list)
@@ -43,7 +43,7 @@ class _Watched:
 async def linked(
     queue: QueueService, files: JobFiles, *, reads: Collection[str] = ()
 ) -> AsyncIterator[RemoteQueue]:
-    """Provide it; at the end, no file of a job may have gone over the wire to the process.
+    """Provide it; at the end, check that no file of a job was sent over the wire to the process.
 
     `files` is what the process reads from its own database, `reads` are the platforms it serves.
     """

@@ -1,6 +1,6 @@
-"""Light work for tests: small images, and a helper for files that gives its time to no one.
+"""Light work for tests: small images, and a helper for files with normal priority.
 
-On a busy machine the helper would get none, and a video would take a minute.
+On a busy machine a helper of low priority would get no time, and a video would take a minute.
 """
 
 from backends.demo import images, painting
@@ -24,7 +24,7 @@ def lighten() -> None:
 
 
 async def here(order: Order, data: bytes, *, wall_s: float = 0) -> tuple[Answer, bytes]:
-    """Stand in for `process.ask`: carry an order out in this process, which takes no start."""
+    """Replace `process.ask`: carry an order out in this process, without the time of a start."""
     order = Order.read(order.line())
     try:
         answer, made = worker._work(order)(order, data)

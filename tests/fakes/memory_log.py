@@ -40,7 +40,7 @@ class _Chat:
 
 
 class MemoryLog(ChatLog):
-    """A log that lasts as long as the test; the suite of every `ChatLog` runs on it as well."""
+    """A log that lasts as long as the test; the contract suite of `ChatLog` runs on it as well."""
 
     def __init__(self, *, keep: int = 1000) -> None:
         self.id = uuid4().hex
@@ -78,7 +78,7 @@ class MemoryLog(ChatLog):
         return entry
 
     async def delete(self, chat: str, message: str) -> None:
-        """Leave a mark where the message was, so that pages learn of it."""
+        """Leave a mark in place of the message, so that pages learn of its deletion."""
         old = await self.get(chat, message)
         if old is not None:
             kept = self._chats[chat]
@@ -87,22 +87,22 @@ class MemoryLog(ChatLog):
             self.conversations.revision += 1
 
     async def forget(self, chat: str, messages: Sequence[str]) -> None:
-        """Leave a mark where each message was."""
+        """Leave a mark in place of each message."""
         for message in messages:
             await self.delete(chat, message)
 
     async def clear(self, chat: str) -> None:
-        """Leave a mark where each message was."""
+        """Leave a mark in place of each message."""
         for each in [each for each in self._chats if person_of(each) == person_of(chat)]:
             await self.remove(each)
 
     async def remove(self, chat: str) -> None:
-        """Leave a mark where each message was."""
+        """Leave a mark in place of each message."""
         await self.forget(chat, list(self._chats.get(chat, _Chat()).entries))
         self._chats.get(chat, _Chat()).name = ""
 
     async def get(self, chat: str, message: str) -> Entry | None:
-        """Return a message that is there."""
+        """Return a message, unless it was deleted."""
         entry = self._chats.get(chat, _Chat()).entries.get(message)
         return entry if entry is not None and entry.shown is not None else None
 

@@ -1,8 +1,8 @@
-"""`usher` in processes of their own that begin with everything imported.
+"""`usher` in separate processes that begin with everything imported.
 
 Importing takes longer than most of these runs. `python -m tests.fakes.mother` imports once and then
-forks a process for each line of JSON it reads; each ends as the command line ends. What a person
-types is tried by the tests of the command line.
+forks a process for each line of JSON it reads; each ends as the command line ends. The command line
+itself has its own tests.
 """
 
 import asyncio
@@ -46,11 +46,11 @@ class Child:
         os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """End it as by the machine's power."""
+        """End it as a power failure would."""
         self.send_signal(signal.SIGKILL)
 
     async def wait(self) -> int:
-        """Wait for its end and return its status; it ends for others who wait, too."""
+        """Wait for its end and return its status; other waiting tasks see the end, too."""
         return await undisturbed(asyncio.wrap_future(self.ended))
 
 
@@ -103,7 +103,7 @@ def _mother() -> Mother:
 
 
 async def bear(arguments: Sequence[str], log: Path) -> Child:
-    """Begin `usher` with these arguments in a process of its own that writes to a file."""
+    """Begin `usher` with these arguments in a separate process that writes to a file."""
     return await asyncio.to_thread(_mother().bear, arguments, log)
 
 
@@ -111,7 +111,7 @@ async def bear(arguments: Sequence[str], log: Path) -> Child:
 
 
 def be_mother() -> int:
-    """Fork for every line, and tell which process began or ended, and how."""
+    """Fork for every line, and report which process began or ended, and how."""
     from bot.app import process  # noqa: F401, PLC0415  what `usher run` imports later
     from bot.cli.main import main  # noqa: PLC0415  the tests need none of it
 
@@ -120,7 +120,7 @@ def be_mother() -> int:
 
 
 def _order_of_a_child() -> dict[str, Any] | None:
-    """Return what a new process is to be, in that process; None in this one, once no more come."""
+    """Return a new process's order in that process; None in this one, once there are no more."""
     woken, wakes = os.pipe()
     for end in (woken, wakes):
         os.set_blocking(end, False)
@@ -147,7 +147,7 @@ def _order_of_a_child() -> dict[str, Any] | None:
 
 
 def _forked() -> bool:
-    """Return whether this is the new process; tell of it otherwise."""
+    """Return whether this is the new process; otherwise report it."""
     child = os.fork()
     if child:
         print(f"began {child}", flush=True)

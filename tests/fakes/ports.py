@@ -1,4 +1,4 @@
-"""Ports that a test's servers come back to: no one else on the machine is given them meanwhile."""
+"""Ports for servers that tests restart; no one else on the machine can get them in between."""
 
 import socket
 import sys
@@ -8,10 +8,10 @@ _kept: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
 
 def port_of(owner: object) -> int:
-    """Return a free loopback port, kept from everyone who asks for any as long as `owner` lives.
+    """Return a free loopback port, reserved as long as `owner` lives.
 
-    Anyone who names it may listen there, and until then connections to it are refused. Other tests
-    start servers all the time: one of them would be given a port that was only looked for.
+    A program that names it may listen there, and until then connections to it are refused. Other
+    tests constantly start servers, one of which would be given a port that was only looked up.
     """
     kept = socket.socket()
     kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -26,12 +26,12 @@ def port_of(owner: object) -> int:
 
 
 def free_port() -> int:
-    """Return a loopback port that is free now, for a program of another process."""
+    """Return a loopback port that is free now, for a program in another process."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def is_kept(found: socket.socket) -> bool:
-    """Return whether a socket keeps a port for its owner, and is closed with it."""
+    """Return whether a socket reserves a port for its owner, and is closed with it."""
     return found in _kept

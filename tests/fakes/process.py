@@ -1,9 +1,9 @@
-"""The fakes of ComfyUI and LM Studio as processes of their own, which may share a GPU.
+"""The fakes of ComfyUI and LM Studio as separate processes, which may share a GPU.
 
-`python -m tests.fakes.process comfyui|lmstudio …` prints its address and serves until it is
-ended. Beside the real routes there are two for tests: `GET /_told` answers what it has seen,
-`POST /_faults` sets what goes wrong. `serving()` starts one and ends it, `respawning()` starts it
-again whenever it dies, as a service manager does.
+`python -m tests.fakes.process comfyui|lmstudio …` prints its address and serves until it is ended.
+Beside the real routes there are two for tests: `GET /_told` returns what it has seen, `POST
+/_faults` sets what goes wrong. `serving()` starts one and ends it, `respawning()` starts it again
+whenever it dies, as a service manager does.
 """
 
 import argparse
@@ -32,7 +32,7 @@ LOADERS = {"CheckpointLoaderSimple", "UNETLoader"}
 
 @asynccontextmanager
 async def serving(kind: str, *arguments: str) -> AsyncIterator[str]:
-    """Run a fake server in a process of its own; gives its address."""
+    """Run a fake server in a separate process; yields its address."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", "tests.fakes.process", kind, *arguments),
@@ -224,7 +224,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _follow_each_other() -> None:
-    """Return in one new process after the other; each has everything imported."""
+    """Return in one new process after the other, each with everything imported."""
     while child := os.fork():
         os.waitpid(child, 0)
 

@@ -14,7 +14,7 @@ COMES_BACK_S = 0.75
 
 @dataclass
 class PostTable:
-    """What all processes see."""
+    """The table that all processes see."""
 
     lease_s: float
     rows: dict[str, Leader] = field(default_factory=dict)
@@ -31,7 +31,10 @@ class PostTable:
 
 
 class FakePosts:
-    """One process's way to the table. `away` is the database out of its reach, `slow_s` its pace."""
+    """One process's access to the table.
+
+    `away`: the database cannot be reached; `slow_s`: its delay.
+    """
 
     def __init__(self, table: PostTable, process: str) -> None:
         self.table = table
@@ -71,7 +74,7 @@ class FakePosts:
         )
 
     async def renew(self, lease: Lease) -> bool:
-        """Prolong a lease."""
+        """Extend a lease."""
         await self._reach()
         if not self._holds(lease):
             return False
@@ -80,7 +83,7 @@ class FakePosts:
         return True
 
     def intact(self, lease: Lease) -> bool:
-        """Return whether the session stands."""
+        """Return whether the session is intact."""
         return lease.name in self.table.sessions[self.process]
 
     async def free(self, lease: Lease, *, in_order: bool = True) -> None:
@@ -98,7 +101,7 @@ class FakePosts:
         return [replace(row, left_s=left[name]) for name, row in sorted(self.table.rows.items())]
 
     async def introductions(self) -> Sequence[LeaderInfo]:
-        """Return every role that is held."""
+        """Return the introductions of all roles that are held."""
         return [
             LeaderInfo(
                 role=row, about=self.table.about[row.name], secret=_secret(row.name, row.epoch)
@@ -108,7 +111,7 @@ class FakePosts:
         ]
 
     async def introduce(self, role: Leader, about: str) -> None:
-        """Replace what is told of a holder."""
+        """Replace a holder's introduction."""
         await self._reach()
         row = self.table.rows[role.name]
         if (row.holder, row.epoch) == (role.holder, role.epoch):

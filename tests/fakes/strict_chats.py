@@ -27,14 +27,14 @@ _OLD_MESSAGES_OF = "old messages of "
 
 @dataclass
 class Window:
-    """At most so many requests in any stretch of so many seconds."""
+    """At most this many requests in any period of this many seconds."""
 
     most: int
     per_s: float
     taken: deque[float] = field(default_factory=deque)
 
     def wait_s(self, now: float) -> float:
-        """Return how long there is no room for one more request; 0.0 when there is."""
+        """Return how long there is no room for one more request; 0.0 if there is room."""
         while self.taken and self.taken[0] <= now - self.per_s:
             self.taken.popleft()
         return self.taken[0] + self.per_s - now if len(self.taken) >= self.most else 0.0
@@ -45,9 +45,10 @@ class Window:
 
 
 class StrictChat(FakeChat):
-    """A chat service that takes no more than its windows allow.
+    """A chat service that accepts no more than its windows allow.
 
-    Subclasses say which windows a request to a chat must pass, and what it costs to answer a call.
+    Subclasses define which windows a request to a chat must pass, and what it costs to answer a
+    call.
     """
 
     def __init__(self, name: str, random: Random) -> None:
@@ -123,7 +124,7 @@ class Person:
     user: str
 
     def call(self, text: str) -> Invocation:
-        """Return the call the person's text makes."""
+        """Return the call that the person's text makes."""
         return self.chat.call(text, chat=self.room, user=self.user)
 
 

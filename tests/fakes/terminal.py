@@ -1,4 +1,4 @@
-"""Terminals of tests: one that a person answers at, and one that is only written to."""
+"""Terminals of tests: one at which a person answers, and one that is only written to."""
 
 import io
 import re
@@ -8,9 +8,9 @@ import pytest
 
 
 class ScriptedTerminal:
-    """A person whose answers are known before; a question without one fails the test.
+    """A person whose answers are known before; a question without an answer fails the test.
 
-    `answers` are by a part of the question; of several, each is given once, the last forever.
+    `answers` are found by a part of the question; of several, each is given once, the last forever.
     """
 
     asks = True
@@ -47,7 +47,7 @@ class ScriptedTerminal:
 
 
 class FakeTty(io.StringIO):
-    """Standard output as a terminal of colours."""
+    """Standard output as a terminal with colours."""
 
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, *, columns: int = 80, lines: int = 24
@@ -63,7 +63,7 @@ class FakeTty(io.StringIO):
         return True
 
     def lines(self) -> list[str]:
-        """Return what stands there, without colours; what was erased is gone."""
+        """Return the visible lines without colours; what was erased is gone."""
         shown = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", self.getvalue().rpartition("\x1b[2K")[2])
         return [line.rstrip() for line in shown.splitlines()]
 

@@ -1,7 +1,7 @@
 """What strangers may send: any JSON, and good answers with something in them replaced.
 
-`USHER_FUZZ` sets how many examples each test tries; the normal run keeps it short. Hypothesis
-prints how to repeat an example that fails.
+`USHER_FUZZ` sets how many examples each test tries; the normal run uses few. Hypothesis prints how
+to repeat an example that fails.
 """
 
 import json
@@ -87,7 +87,7 @@ def spoiled(good: Any) -> st.SearchStrategy[Any]:
 
 
 def _spoil_once(draw: Callable[[st.SearchStrategy[Any]], Any], value: Any) -> Any:
-    """Walk down a document by chance and change what stands there."""
+    """Walk down a document at random and change what is there."""
     if isinstance(value, dict) and value and draw(st.integers(0, 5)):
         key = draw(st.sampled_from(sorted(value)))
         rest = {other: kept for other, kept in value.items() if other != key}

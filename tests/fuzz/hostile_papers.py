@@ -1,4 +1,4 @@
-"""Documents made to take all memory, all time, or more than they seem to hold."""
+"""Documents made to use all memory or all time, or that contain more than they seem to."""
 
 import io
 import zipfile
@@ -12,7 +12,7 @@ _WORD = "word/document.xml"
 
 
 def bomb(name: str, piece: bytes, times: int, around: tuple[bytes, bytes] = (b"", b"")) -> bytes:
-    """Return an archive with one file that unpacks to a piece so many times."""
+    """Return an archive with one file that unpacks to a piece repeated this many times."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as made, made.open(name, "w") as file:
         file.write(around[0])
@@ -23,7 +23,7 @@ def bomb(name: str, piece: bytes, times: int, around: tuple[bytes, bytes] = (b""
 
 
 def laughs() -> bytes:
-    """Return a Word file of entities that are ten times each other: a billion laughs."""
+    """Return a Word file of entities, each ten times the next: a billion laughs."""
     names = "abcdefghij"
     grown = "".join(
         f'<!ENTITY {name} "' + f"&{before};" * 10 + '">' for before, name in pairwise(names)
@@ -61,7 +61,7 @@ def stream(body: bytes, about: bytes = b"") -> bytes:
 
 
 def page(content: bytes, used: bytes = b"", *further: bytes, box: bytes = b"0 0 595 842") -> bytes:
-    """Return a PDF of one page with that content and the objects it uses, from number 5 on."""
+    """Return a PDF of one page with this content and the objects it uses, from number 5 on."""
     return pdf_of(
         [
             b"<< /Type /Catalog /Pages 2 0 R >>",
@@ -75,7 +75,7 @@ def page(content: bytes, used: bytes = b"", *further: bytes, box: bytes = b"0 0 
 
 
 def page_tree() -> bytes:
-    """Return a PDF whose pages are a hundred to the power of ten."""
+    """Return a PDF whose number of pages is a hundred to the power of ten."""
     levels = [
         b"<< /Type /Pages /Kids [%b] /Count 1000000000 >>" % (b"%d 0 R " % (number + 1) * 100)
         for number in range(2, 12)
@@ -98,7 +98,7 @@ def endless_lines() -> bytes:
 
 
 def drawn_in_itself(levels: int) -> bytes:
-    """Return a PDF whose drawings each draw the next one twenty times, the last one itself."""
+    """Return a PDF whose drawings each draw the next one twenty times, and the last itself."""
     about = (
         b"/Type /XObject /Subtype /Form /BBox [0 0 9 9] /Resources << /XObject << /X %d 0 R >> >>"
     )
@@ -108,7 +108,7 @@ def drawn_in_itself(levels: int) -> bytes:
 
 
 def image(about: bytes, body: bytes) -> bytes:
-    """Return a PDF with one image that says it is enormous."""
+    """Return a PDF with one image that claims to be enormous."""
     kind = b"/Type /XObject /Subtype /Image /ColorSpace /DeviceGray " + about
     return page(stream(b"500 0 0 500 0 0 cm /X Do"), b"/XObject << /X 5 0 R >>", stream(body, kind))
 

@@ -1,4 +1,4 @@
-"""Chunks of any shape from a server: understood, or the server's fault, and never a bug."""
+"""Chunks of any form from a server: understood, or the server's fault, and never a bug."""
 
 import copy
 import json

@@ -62,7 +62,7 @@ GOOD = (
 @example(GOOD[0][: len(GOOD[0]) // 2])
 @example(GOOD[3][: len(GOOD[3]) // 2])
 def test_images(data: bytes) -> None:
-    """A damaged image would crash the bot, or be handed on to a server undecoded."""
+    """A damaged image would crash the bot, or be sent to a server undecoded."""
 
     async def play() -> None:
         with suppress(Declined):
@@ -141,7 +141,7 @@ async def test_a_colour_profile_bomb_is_not_unpacked() -> None:
 
 @contextmanager
 def little_memory() -> Iterator[None]:
-    """Fail where what is done takes much more memory than a small image needs."""
+    """Fail if the block takes much more memory than a small image needs."""
     tracemalloc.start()
     try:
         yield
@@ -170,7 +170,7 @@ requests = st.builds(
 @bounded
 @given(st.sampled_from(SHIPPED).flatmap(lambda good: spoiled(good) | st.just(good)), requests)
 def test_workflow_templates(template: Any, request: TextToImage) -> None:
-    """A template with something odd would stop the bot by a traceback, or a prompt change it."""
+    """An odd template would stop the bot with a traceback, or a prompt change the template."""
     with suppress(BadModel, Rejected):
         nodes = parse_workflow(json.dumps(template), name="own.json")
         workflow = prepare(nodes, {"checkpoint": "a.ckpt", "unet": "b.sft"}, name="own.json")
@@ -191,7 +191,7 @@ NODES = recorded()["nodes"]
 @bounded
 @given(st.sampled_from(EXPORTS).flatmap(spoiled), st.sampled_from([{}, NODES]))
 def test_exported_workflows(export: Any, offered: Any) -> None:
-    """`usher workflow add` would end in a traceback at a file that somebody has edited."""
+    """`usher workflow add` would end in a traceback at a file that a person has edited."""
     with suppress(BadModel):
         nodes = read_export(json.dumps(export), name="own.json")
         draft = drafted(nodes, offered, Chosen())

@@ -190,7 +190,7 @@ async def test_a_run_reports_and_its_output_can_be_fetched_again(harness: Harnes
 
 
 async def test_a_recording_that_was_written_down_is_no_image(harness: Harness) -> None:
-    """A spoken question would fail at the model that is to answer it: its recording stays a file."""
+    """A spoken question would fail at the model that answers it, as its recording stays a file."""
     work = harness.work()
     if not isinstance(work.request, Chat) or work.request.passed_on is not None:
         pytest.skip("it answers no questions")
@@ -315,7 +315,7 @@ async def test_a_dead_server_is_unavailable(harness: Harness) -> None:
 async def test_the_end_of_a_server_is_seen_though_nobody_asks_it(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A wedged server restarted between two looks would stay out for its pause."""
+    """A hung server restarted between two checks would stay disabled until its pause ends."""
     monkeypatch.setattr(websocket, "AGAIN_S", 0.1)
     gone = asyncio.create_task(harness.backend.gone())
     await harness.backend.probe()

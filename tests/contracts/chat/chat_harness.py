@@ -111,7 +111,7 @@ class Stage(Protocol):
         return
 
     async def cut(self) -> bool:
-        """Break the connection by which the platform hears; False where it makes none itself."""
+        """Break the connection on which the platform receives; False if it opens none itself."""
         return False
 
     @property

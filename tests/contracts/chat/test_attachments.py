@@ -277,7 +277,7 @@ async def test_a_forwarded_message_brings_its_words_and_files() -> None:
 
 
 def test_every_kind_is_brought_by_some_platform() -> None:
-    """A kind would have a sentence that no one can ever be told, or one be tried nowhere."""
+    """A sentence would exist for a kind that no platform brings, or a kind never be tested."""
     hidden = {AttachmentKind.UNSEEN, AttachmentKind.WITHHELD}
     assert {*TELEGRAMS, *DISCORDS, *FILES, *hidden} == set(AttachmentKind)
 

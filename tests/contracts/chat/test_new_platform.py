@@ -1,4 +1,4 @@
-"""A chat added as docs/extending.md says is safe by its settings alone: a stand-in is added here."""
+"""A chat added as docs/extending.md says is safe by its settings alone: this adds one."""
 
 import asyncio
 import io

@@ -114,7 +114,7 @@ async def test_an_answer_that_broke_off_can_be_had_again(two: Two, job: Job) -> 
 
 
 async def test_a_process_that_was_taken_for_dead_does_not_answer(two: Two, job: Job) -> None:
-    """Two callers would get one answer: its own, who still waits, and the one whose retry has it."""
+    """Two callers would get one answer: the one who still waits, and the one whose retry has it."""
     frozen = "a process whose session was ended"
     assert await of(two.one).take_over(job.id, frozen)
     assert not await StoredAttendance(two.other, run=frozen).answer({job.id: frozen})

@@ -205,7 +205,7 @@ async def test_pauses_are_replaced_whole_and_kept(store: JobStore, reopen: Open)
 
 
 async def test_a_history_is_the_owners_own_newest_first(store: JobStore) -> None:
-    """A person would see other people's jobs, or not find their newest one."""
+    """A person would see other people's jobs, or not find their newest job."""
     jobs = [await add(store) for _ in range(3)]
     await add(store, new(owner="bob"))
     ended = await end(store, jobs[1])
@@ -223,7 +223,7 @@ async def test_a_history_shows_what_was_made_for_a_job_only_when_asked(store: Jo
 
 
 async def test_residency_is_replaced_whole(store: JobStore) -> None:
-    """After a restart a model would be believed in memory that left it long ago."""
+    """After a restart a model would count as loaded that was unloaded long ago."""
     await store.note_residency([("gpu", "comfy", "flux", "ready", True)])
     await store.note_residency([("gpu", "comfy", "sdxl", "loading", False)])
     assert await store.residency() == [("sdxl", "comfy", False)]
@@ -249,7 +249,7 @@ async def test_everything_stands_after_a_restart(store: JobStore, reopen: Open) 
 async def test_a_running_jobs_place_is_not_given_away_by_a_restart(
     store: JobStore, reopen: Open
 ) -> None:
-    """A job that ran during a restart would find another person in its place."""
+    """A job that ran during a restart would find another job in its place."""
     running = await start(store, await add(store))
     again = await reopen()
     younger = await add(again)

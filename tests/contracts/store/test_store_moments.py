@@ -1,4 +1,4 @@
-"""What every store must do for jobs with a moment, and for those that run when nothing else waits."""
+"""What every store must do for jobs with a time, and for those that run when nothing else waits."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ async def waiting_for(store: JobStore, seconds: float | None) -> Job:
 
 
 async def test_a_job_expires_at_its_moment_and_only_if_it_has_not_begun(store: JobStore) -> None:
-    """It would end too early, or be taken from its server."""
+    """A job would end too early, or while a server already works on it."""
     soon, late, never = [await waiting_for(store, each) for each in (10.0, 20.0, None)]
     assert (soon.expires_at, never.expires_at) == (NOW + 10, None)
     assert await store.next_expiry() == NOW + 10
@@ -44,7 +44,7 @@ async def test_moments_survive_a_restart(reopen: Open) -> None:
 
 
 async def test_later_jobs_take_no_place_of_their_owners_other_jobs(store: JobStore) -> None:
-    """A question would wait for a night's images, only because both are one person's."""
+    """A question would wait for a night's images only because both belong to one person."""
     later = [await store.add(new(lane=LATER), NOW, limits=ONE) for _ in range(3)]
     assert [job.seq is None for job in later] == [False, True, True]
     usual = [await store.add(new(), NOW, limits=ONE) for _ in range(2)]
@@ -56,7 +56,7 @@ async def test_later_jobs_take_no_place_of_their_owners_other_jobs(store: JobSto
 
 
 async def test_accounts_of_later_jobs_are_counted_again_after_a_restart(reopen: Open) -> None:
-    """After a restart, a person's next request would stand behind their own later ones."""
+    """After a restart, a person's next request would be behind their own later ones."""
     store = await reopen()
     for _ in range(2):
         await store.add(new(lane=LATER), NOW, limits=ONE)

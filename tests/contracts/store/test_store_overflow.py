@@ -1,4 +1,4 @@
-"""What every store must do with jobs beyond their owner's limit, and with those moved forward."""
+"""What every store must do with jobs beyond their owner's limit, and with jobs moved forward."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ from tests.contracts.store.store_harness import NOW, Open, add, end, heads, new,
 
 
 async def test_jobs_beyond_the_limit_wait_behind_and_enter_at_the_end(store: JobStore) -> None:
-    """One person's many jobs would stand before other people's first."""
+    """One person's many jobs would be ahead of other people's first jobs."""
     limits = SubmitLimits(max_queued=1)
     first, second, third = [await store.add(new(), NOW, limits=limits) for _ in range(3)]
     bobs = await store.add(new(owner="bob"), NOW, limits=limits)
@@ -29,7 +29,7 @@ async def test_jobs_beyond_the_limit_wait_behind_and_enter_at_the_end(store: Job
 
 
 async def test_a_cancelled_overflow_job_lets_nobody_in(store: JobStore) -> None:
-    """Cancelling what does not stand in line would let an owner exceed the limit in queue."""
+    """Cancelling a job outside the queue would let its owner exceed the limit within it."""
     limits = SubmitLimits(max_queued=1)
     first, second, third = [await store.add(new(), NOW, limits=limits) for _ in range(3)]
     await store.apply(second, JobEvent.CANCEL, NOW)
@@ -39,7 +39,7 @@ async def test_a_cancelled_overflow_job_lets_nobody_in(store: JobStore) -> None:
 
 
 async def test_an_end_says_whose_line_the_next_job_has_entered(store: JobStore) -> None:
-    """People in that queue would be shown places that are no longer true."""
+    """People in that queue would be shown outdated places."""
     limits = SubmitLimits(max_queued=1)
     first, _, other = [
         await store.add(new(model), NOW, limits=limits) for model in ("flux", "flux", "sdxl")
@@ -55,7 +55,7 @@ async def test_an_end_says_whose_line_the_next_job_has_entered(store: JobStore) 
 
 
 async def test_a_overflow_job_that_entered_meanwhile_is_stale(store: JobStore) -> None:
-    """A change meant for the overflow would overwrite the place the job has got since."""
+    """A change meant for the overflow would overwrite the place that the job has since got."""
     limits = SubmitLimits(max_queued=1)
     first, second = [await store.add(new(), NOW, limits=limits) for _ in range(2)]
     await end(store, first)
@@ -69,7 +69,7 @@ async def test_a_overflow_job_that_entered_meanwhile_is_stale(store: JobStore) -
 async def test_a_moved_job_is_first_and_those_it_passes_are_one_place_further(
     store: JobStore, reopen: Open
 ) -> None:
-    """An admin's word would change nothing, be forgotten, or give two jobs one place."""
+    """An admin's order would have no effect, be forgotten, or give two jobs one place."""
     jobs = [await add(store) for _ in range(4)]
     vip = await add(store, new(lane="vip"))
     await start(store, jobs[0])
@@ -94,7 +94,7 @@ async def test_a_moved_job_is_first_and_those_it_passes_are_one_place_further(
 
 
 async def test_that_a_job_was_moved_is_kept(store: JobStore, reopen: Open) -> None:
-    """A fair order would put it back behind those who used less, at the latest after a restart."""
+    """A fair order would return it behind those who used less, at the latest after a restart."""
     first, second = [await add(store) for _ in range(2)]
     assert not first.moved
     moved = [await store.move_first(job.id) for job in (first, second)]  # one was first before
@@ -111,7 +111,7 @@ async def test_that_a_job_was_moved_is_kept(store: JobStore, reopen: Open) -> No
 async def test_jobs_moved_together_come_in_the_order_they_were_moved(
     store: JobStore, reopen: Open
 ) -> None:
-    """One transaction moves all that waits: a job could come before one that was moved later."""
+    """In one transaction for many jobs, a job could end up before one that was moved later."""
     limits = SubmitLimits(max_queued=3)
     jobs = [await store.add(new(), NOW, limits=limits) for _ in range(5)]
     vips = [await add(store, new(lane="vip", owner="eve")) for _ in range(3)]

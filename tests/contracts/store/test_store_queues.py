@@ -1,4 +1,4 @@
-"""What every store must tell of queues: who is first, who is where, who may start."""
+"""What every store must tell about queues: who is first, who is where, who may start."""
 
 import asyncio
 from dataclasses import replace
@@ -23,7 +23,7 @@ async def test_lines_tell_count_first_arrival_and_limited_heads(store: JobStore)
 
 
 async def test_a_retried_job_keeps_its_place_and_pauses(store: JobStore) -> None:
-    """A failed attempt would cost the person the place, or be repeated without a pause."""
+    """A failed attempt would cost the person their place, or be repeated without a pause."""
     first, second, third = [await add(store) for _ in range(3)]
     running = await start(store, first)
     await start(store, second)
@@ -37,7 +37,7 @@ async def test_a_retried_job_keeps_its_place_and_pauses(store: JobStore) -> None
 
 
 async def test_a_job_that_pauses_after_an_interruption_is_not_held(store: JobStore) -> None:
-    """People would read that a prompt is being improved while a restart is waited out."""
+    """People would read that a prompt is being improved while a restart is awaited."""
     running = await start(store, await add(store))
     await store.apply(running, JobEvent.RELEASE, NOW, not_before=NOW + 10)
     (queue,) = await store.queues(NOW, per_queue=1)
@@ -47,7 +47,7 @@ async def test_a_job_that_pauses_after_an_interruption_is_not_held(store: JobSto
 async def test_a_job_with_another_request_starts_at_once_and_keeps_its_place(
     store: JobStore, reopen: Open
 ) -> None:
-    """An improved prompt would cost its job the place in line, or not be drawn."""
+    """An improved prompt would cost its job the place in the queue, or not be drawn."""
     held = await add(store, new(delay_s=10.0))
     younger = await add(store)
     (queue,) = await store.queues(NOW, per_queue=4)
@@ -70,7 +70,7 @@ async def test_a_job_with_another_request_starts_at_once_and_keeps_its_place(
 async def test_a_held_job_waits_for_its_request_however_long_that_takes(
     store: JobStore, reopen: Open
 ) -> None:
-    """A question would be asked before what was said in its recording is written down."""
+    """A question would be asked before its recording is transcribed."""
     held = await add(store, replace(new(), held=True))
     younger = await add(store)
     for later in (NOW, NOW + 4_000, NOW + 9e6):
@@ -92,7 +92,7 @@ async def test_a_held_job_waits_for_its_request_however_long_that_takes(
 
 
 async def test_a_request_is_replaced_only_while_it_is_the_one_known(store: JobStore) -> None:
-    """Of two who add something at once, the later would throw away what the other added."""
+    """Of two simultaneous additions, the later would overwrite the other."""
     job = await add(store, replace(new(), held=True))
     first, other = TextToImage(prompt="first"), TextToImage(prompt="other")
     amended = await store.replace_request(job.id, first, release=False, version=job.version)
@@ -103,7 +103,7 @@ async def test_a_request_is_replaced_only_while_it_is_the_one_known(store: JobSt
 
 
 async def test_further_inputs_join_those_of_a_job_that_never_started(store: JobStore) -> None:
-    """The second image of an album would be lost, or take the place of the first."""
+    """The second image of an album would be lost, or replace the first."""
     first, second = [File(name=f"{n}.png", mime="image/png", data=b"%d" % n) for n in (1, 2)]
     job = await add(store, replace(new(), files=(first,)))
     amended = await store.replace_request(job.id, job.request, files=(second,), reply_to="both")
@@ -159,7 +159,7 @@ async def test_only_a_job_that_never_started_gets_another_request(store: JobStor
 
 
 async def test_a_job_of_the_overflow_can_get_another_request(store: JobStore) -> None:
-    """Enhancement would let a person pass their own earlier jobs."""
+    """Enhancement would let a person overtake their own earlier jobs."""
     one_queued = SubmitLimits(max_queued=1)
     first, second, third = [
         await store.add(new(delay_s=9.0), NOW, limits=one_queued) for _ in range(3)
@@ -189,7 +189,7 @@ async def test_a_released_job_gets_its_attempt_and_place_back(store: JobStore) -
 
 
 async def test_turns_count_what_could_start(store: JobStore) -> None:
-    """Two people would read the same place, or a place behind jobs that are passed or running."""
+    """Two people would read the same place, or a place behind jobs that are skipped or running."""
     held = await add(store, new(delay_s=50.0))
     first, second, third = [await add(store) for _ in range(3)]
     vip = await add(store, new(lane="vip"))
@@ -208,7 +208,7 @@ async def test_turns_count_what_could_start(store: JobStore) -> None:
 
 
 async def test_a_job_of_the_overflow_has_no_turn(store: JobStore) -> None:
-    """A person's tenth job would be told a place among those that stand in line."""
+    """A person's tenth job would be given a place among those in the queue."""
     first, second = [
         await store.add(new(), NOW, limits=SubmitLimits(max_queued=1)) for _ in range(2)
     ]

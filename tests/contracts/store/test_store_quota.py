@@ -34,7 +34,7 @@ async def refused(store: JobStore, *, now: float = NOW) -> LimitReached:
 
 
 async def test_an_hour_rolls_and_tells_when_it_is_free(store: JobStore) -> None:
-    """People would wait for the full hour, or be sent away without a time."""
+    """People would wait for the full hour, or be refused without a time."""
     await asked(store)
     await asked(store, now=NOW + 600)
     refusal = await refused(store, now=NOW + 700)
@@ -45,7 +45,7 @@ async def test_an_hour_rolls_and_tells_when_it_is_free(store: JobStore) -> None:
 
 
 async def test_the_moment_a_quota_frees_up(store: JobStore) -> None:
-    """The promised time would be wrong, or a quota of nothing would let everything through."""
+    """The promised time would be wrong, or a quota of zero would let everything through."""
     used = [
         ((), None, None),
         ((1.0, 2.0), 3, None),
@@ -67,14 +67,14 @@ async def test_the_moment_a_quota_frees_up(store: JobStore) -> None:
 
 
 async def test_what_was_asked_without_a_quota_counts_for_one_set_later(store: JobStore) -> None:
-    """A person whom an admin slows down would begin with a new hour."""
+    """A person whom an admin limits would begin with a new hour."""
     for _ in range(3):
         await add(store)
     assert (await refused(store, now=NOW + 1)).free_at == NOW + HOUR_S
 
 
 async def test_calls_at_once_get_no_more_than_the_quota(store: JobStore) -> None:
-    """Twenty calls in one moment would be counted one by one after all were let in."""
+    """Twenty simultaneous calls would be counted only after all were accepted."""
     outcomes = await asyncio.gather(*(ask(store) for _ in range(20)))
     assert sum(isinstance(each, Job) for each in outcomes) == 2
     assert len(await store.open_jobs("ada")) == 2
@@ -90,7 +90,7 @@ async def test_a_repeated_call_counts_once(store: JobStore) -> None:
 
 
 async def test_a_failed_job_is_given_back_with_its_failure(store: JobStore) -> None:
-    """People would pay for our servers' failures."""
+    """People would pay for failures of servers."""
     job = await asked(store)
     await asked(store)
     await refused(store)
@@ -100,7 +100,7 @@ async def test_a_failed_job_is_given_back_with_its_failure(store: JobStore) -> N
 
 
 async def test_a_job_that_fails_after_its_hour_takes_nobody_elses_place(store: JobStore) -> None:
-    """The failure of a long job would give back another one, or stop the queue."""
+    """The failure of a long job would give back another job's place, or stop the queue."""
     old = await asked(store)
     bobs = await asked(store, owner="bob")
     later = NOW + HOUR_S + 1
@@ -113,7 +113,7 @@ async def test_a_job_that_fails_after_its_hour_takes_nobody_elses_place(store: J
 
 
 async def test_a_cancelled_job_counts_unless_it_is_given_back(store: JobStore) -> None:
-    """Cancelling would be a way round a quota, or an admin's clearing would cost people their hour."""
+    """Cancelling would be a way round a quota, or an admin's clearing cost people their hour."""
     mine, cleared = [await asked(store) for _ in range(2)]
     await store.apply(mine, JobEvent.CANCEL, NOW)
     await refused(store)
@@ -123,7 +123,7 @@ async def test_a_cancelled_job_counts_unless_it_is_given_back(store: JobStore) -
 
 
 async def test_a_deleted_job_still_counts(store: JobStore) -> None:
-    """Having everything deleted would be a way round a quota."""
+    """Deleting everything would be a way round a quota."""
     jobs = [await end(store, await asked(store)) for _ in range(2)]
     await store.acknowledge(jobs[0])
     assert await store.purge(NOW + 1) == 1
@@ -141,7 +141,7 @@ async def test_what_is_counted_survives_a_restart(reopen: Open) -> None:
 
 
 async def test_a_question_asked_for_a_job_counts_for_nobody(store: JobStore) -> None:
-    """What improves prompts would reach a limit that no person has."""
+    """Questions for better prompts would reach a limit that no person has."""
     for number in range(3):
         made_for = replace(new(owner="usher:enhancement"), parent=number + 1)
         await store.add(made_for, NOW, limits=TWO)

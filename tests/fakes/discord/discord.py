@@ -61,7 +61,7 @@ class FakeDiscord:
     """One Discord with one server ("guild") and one bot.
 
     `limits` enforces Discord's limits and counts refusals in `limits.refused`; with
-    `announce_limits` answers also carry the headers that make discord.py wait beforehand.
+    `announce_limits` answers also carry the headers that make discord.py wait in advance.
     `later(s)` lets time pass for Discord only. `check_specs=False` saves time in benchmarks.
     """
 
@@ -101,7 +101,7 @@ class FakeDiscord:
         return time.time() + self._offset_s
 
     def later(self, seconds: float) -> None:
-        """Let that much time pass on Discord's side: clocks run out, messages age."""
+        """Let this much time pass on Discord's side: time limits end, messages age."""
         self._offset_s += seconds
 
     def add_channel(
@@ -114,10 +114,10 @@ class FakeDiscord:
         told: bool = True,
         guild: int = GUILD_ID,
     ) -> Channel:
-        """Make a channel of the server; before the bot connects, so that it hears of it.
+        """Make a channel of the server; before the bot connects, so that the bot is told of it.
 
-        `parent` is a channel's category, or a thread's channel (the general one). One of another
-        `guild` is never told.
+        `parent` is a channel's category, or a thread's channel (the general one). The bot is never
+        told of a channel in another `guild`.
         """
         if thread and parent is None:
             parent = GENERAL
@@ -132,7 +132,7 @@ class FakeDiscord:
         return self.rest.channels[channel_id]
 
     def person(self, person_id: int, name: str = "", *, locale: str = "en-US") -> Person:
-        """Return the person of that id, made at first mention."""
+        """Return the person with that id, created at first use."""
         if person_id not in self._people:
             self._people[person_id] = Person(
                 fake=self, id=person_id, name=name or f"Person{person_id}", locale=locale
@@ -141,7 +141,7 @@ class FakeDiscord:
         return self._people[person_id]
 
     def message(self, message_id: int | str) -> FakeMessage | None:
-        """Return a message of any channel, None when it is gone."""
+        """Return a message of any channel, or None if it is gone."""
         found = (each.find(int(message_id)) for each in self.rest.channels.values())
         return next((each for each in found if each is not None), None)
 
@@ -156,7 +156,7 @@ class FakeDiscord:
     # ------------------------------------------------------------ what goes wrong
 
     def fail(self, method: str, path: str, **how: Any) -> None:
-        """Answer the next matching requests so; `path` may hold "*" for one segment.
+        """Answer the next matching requests with a fault; `path` may contain "*" for one segment.
 
         `how` is `Fault`'s fields: status, code, times, retry_after, acting, drop, page.
         """

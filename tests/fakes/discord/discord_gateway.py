@@ -122,7 +122,10 @@ class Gateway:
         return list(self._sockets.values())
 
     async def deliver(self, name: str, data: Any) -> None:
-        """Send an event to the bot. Raises when none is connected, as people then see an error."""
+        """Send an event to the bot.
+
+        Raises if none is connected, as people would then see an error.
+        """
         guild = int(data.get("guild_id") or 0)
         hearing = [
             socket for socket, (number, of) in self._sockets.items() if (guild >> 22) % of == number

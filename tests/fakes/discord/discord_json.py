@@ -37,7 +37,7 @@ def user(user_id: int, name: str, *, bot: bool = False) -> Json:
 
 
 def member(user_id: int, name: str) -> Json:
-    """Return a person of the server as REST answers it."""
+    """Return a person of the server as REST returns it."""
     return {
         "user": user(user_id, name),
         "nick": None,
@@ -204,7 +204,7 @@ def callback(interaction: FakeInteraction, base_url: str) -> Json:
 
 
 def channel(body: Channel) -> Json:
-    """Return a channel as REST answers it."""
+    """Return a channel as REST returns it."""
     if body.owner is not None:
         person = user(body.owner, f"person{body.owner}")
         return {"id": str(body.id), "type": 1, "flags": 0, "recipients": [person]}
@@ -259,7 +259,10 @@ def role(role_id: int, permissions: int = 0) -> Json:
 
 
 def own_member() -> Json:
-    """Return the bot as a member of the server. Discord names it even to bots that see no members."""
+    """Return the bot as a member of the server.
+
+    Discord names it even to bots that see no members.
+    """
     return {
         "user": me(),
         "nick": None,
@@ -272,7 +275,7 @@ def own_member() -> Json:
 
 
 def bot_role() -> Json:
-    """Return the role that Discord makes for the bot, of the bot's own name."""
+    """Return the role that Discord makes for the bot, with the bot's name."""
     tags = {"bot_id": str(APPLICATION_ID)}
     return role(BOT_ROLE_ID, INVITED) | {"name": "Usher", "managed": True, "tags": tags}
 

@@ -1,7 +1,7 @@
-"""Layouts on the fake Discord: messages of components alone ("components v2"), as Discord takes them.
+"""Layouts on the fake Discord: messages made only of components ("components v2").
 
-The flag `LAYOUT` makes a message one, for good. It then has neither text nor embeds of its own, and
-shows only those of its files that a component refers to.
+The flag `LAYOUT` makes a message a layout, for good. It then has neither text nor embeds of its
+own, and shows only those of its files that a component refers to.
 """
 
 from collections.abc import Iterator, Sequence

@@ -36,7 +36,7 @@ _PYTHON_TYPES: Mapping[int, tuple[type, ...]] = {
 
 @dataclass(kw_only=True, eq=False)
 class Person:
-    """A person with an account; `direct` is the chat with the bot alone."""
+    """A person with an account; `direct` is the chat with only the bot."""
 
     fake: "FakeDiscord"
     id: int
@@ -109,7 +109,7 @@ class Person:
         return await self._interact(COMPONENT, data, channel, source=message)
 
     def write(self, text: str, *files: FakeFile) -> FakeMessage:
-        """Write a message of one's own into the channel; the bot is not told of it."""
+        """Write a message into the channel; the bot is not told of it."""
         channel = self.fake.channel()
         message = FakeMessage(
             id=self.fake.ids.new(),
@@ -129,7 +129,7 @@ class Person:
         reply_to: FakeMessage | None = None,
         **carries: Any,
     ) -> FakeMessage:
-        """Write a message and let the gateway tell the bot of it, as much as it may know."""
+        """Write a message and let the gateway tell the bot as much of it as it may know."""
         channel = in_channel or self.fake.channel()
         message = FakeMessage(
             id=self.fake.ids.new(),
@@ -147,9 +147,10 @@ class Person:
         return message
 
     def _spoken(self, message: FakeMessage, channel: Channel, reply_to: FakeMessage | None) -> Json:
-        """Return the event of a message; its words only where no privileged intent is needed.
+        """Return the event of a message; its text only where no privileged intent is needed.
 
-        A reply mentions whom it replies to, but not a bot's answer to a slash command.
+        A reply mentions the person it replies to, but not if that is a bot's answer to a slash
+        command.
         """
         event = shapes.message(message, self.fake.url) | {"type": 19 if reply_to else 0}
         mentions = f"<@{APPLICATION_ID}>" in message.content
@@ -276,7 +277,7 @@ class Person:
         return event | {"guild_id": str(channel.guild), "guild": guild, "member": member}
 
     def _permissions(self) -> int:
-        """Return what Discord says of a call: the roles' permissions together."""
+        """Return the permissions that Discord states for a call: those of all roles together."""
         held = 0
         for role in self.roles:
             held |= self.fake.permissions.get(role, 0)

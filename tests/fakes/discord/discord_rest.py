@@ -1,7 +1,7 @@
 """The fake Discord's REST API: the routes the bot uses, with Discord's refusals.
 
-Every request and every answer is checked against Discord's own document; what does not fit is kept
-in `mismatches` and fails the test at its end.
+Every request and every answer is checked against Discord's own document; deviations are kept in
+`mismatches` and fail the test at its end.
 """
 
 import json
@@ -358,7 +358,7 @@ class Rest:
             message.history.append(content)
 
     def _files(self, message: FakeMessage, body: Json, seen: Seen) -> list[FakeFile]:
-        """Return the complete list: an id of the bot keeps a file, a number names an uploaded one."""
+        """Return the complete list: an id of the bot's keeps a file; a number names an upload."""
         kept = {file.id: file for file in message.files}
         files: list[FakeFile] = []
         for listed in body.get("attachments", []):

@@ -1,4 +1,7 @@
-"""What the fake Discord knows: channels, messages, interactions, and its limits. No network here."""
+"""The state of the fake Discord: channels, messages, interactions, and its limits.
+
+No network here.
+"""
 
 import asyncio
 import itertools
@@ -49,9 +52,9 @@ class FakeButton:
 
 @dataclass(kw_only=True, eq=False)
 class FakeMessage:
-    """A message as it stands now; `history` holds every text it ever showed, in order.
+    """A message as it is now; `history` holds every text it ever showed, in order.
 
-    The `content` of a layout is what its components say.
+    The `content` of a layout is the text of its components.
     """
 
     id: int
@@ -91,7 +94,7 @@ class FakeMessage:
 
 @dataclass(kw_only=True, eq=False)
 class Channel:
-    """A channel as a person sees it: its messages in order, deleted ones gone."""
+    """A channel as a person sees it: its messages in order, without deleted ones."""
 
     id: int
     owner: int | None = None  # the person of a direct message
@@ -109,11 +112,11 @@ class Channel:
 
     @property
     def messages(self) -> list[FakeMessage]:
-        """What everyone there sees."""
+        """The messages that everyone there sees."""
         return [message for message in self.all_messages if message.seen_only_by is None]
 
     def seen_by(self, person_id: int) -> list[FakeMessage]:
-        """Return what one person sees, the private answers included."""
+        """Return what one person sees, including private answers."""
         return [each for each in self.all_messages if each.seen_only_by in {None, person_id}]
 
     def find(self, message_id: int) -> FakeMessage | None:
@@ -140,13 +143,13 @@ class FakeInteraction:
 
     @property
     def fields(self) -> dict[str, str]:
-        """The lines of the form as the person finds them, by their names; "" if none is chosen."""
+        """The fields of the form as the person finds them, by name; "" if nothing is chosen."""
         rows = (self.form or {}).get("components", [])
         return {row["component"]["custom_id"]: row["component"].get("value", "") for row in rows}
 
     @property
     def selects(self) -> dict[str, list[str]]:
-        """What the form lets the person choose from, by the names of its menus."""
+        """The choices of the form's menus, by the menus' names."""
         parts = [row["component"] for row in (self.form or {}).get("components", [])]
         return {
             each["custom_id"]: [option["value"] for option in each["options"]]
@@ -162,7 +165,7 @@ class FakeInteraction:
 
     @property
     def answer(self) -> FakeMessage | None:
-        """What the person was shown for it, once it is more than "thinking…"."""
+        """The answer that the person was shown, once it is more than "thinking…"."""
         if self.followups:
             return self.followups[-1]
         return self.message if self.message is not None and not self.message.thinking else None
@@ -170,7 +173,7 @@ class FakeInteraction:
 
 @dataclass(kw_only=True)
 class Fault:
-    """A scripted failure: the next `times` requests that match are answered so.
+    """A scripted failure for the next `times` requests that match.
 
     `acting` carries the request out first; `drop` closes the connection without an answer.
     """
@@ -191,7 +194,7 @@ class Fault:
 
 
 class Refusal(Exception):
-    """An error answer of Discord's."""
+    """An error answer from Discord."""
 
     def __init__(self, status: int, code: int = 0, message: str = "refused") -> None:
         super().__init__(message)
@@ -212,14 +215,14 @@ class TooMany(Exception):
 
 @dataclass(kw_only=True)
 class Window:
-    """At most `most` requests in any `per_s` seconds. Pure: told the time."""
+    """At most `most` requests in any `per_s` seconds. Pure: it is told the time."""
 
     most: int
     per_s: float
     taken: deque[float] = field(default_factory=deque)
 
     def take(self, now: float) -> float | None:
-        """Count one request; return the wait in seconds when it is one too many."""
+        """Count one request; return the wait in seconds if it is one too many."""
         while self.taken and self.taken[0] <= now - self.per_s:
             self.taken.popleft()
         if len(self.taken) >= self.most:
@@ -228,17 +231,16 @@ class Window:
         return None
 
     def left(self, now: float) -> tuple[int, float]:
-        """Return how many are left, and in how many seconds the window is empty again."""
+        """Return how many requests are left, and in how many seconds the window is empty again."""
         alive = [at for at in self.taken if at > now - self.per_s]
         return self.most - len(alive), (alive[0] + self.per_s - now if alive else 0.0)
 
 
 @dataclass(kw_only=True)
 class Limits:
-    """Discord's limits as people observed them; None in a field lifts that one.
+    """Discord's limits as people observed them; None in a field removes that limit.
 
-    The budget of edits of messages over an hour old is unpublished; the default is a guess on the
-    strict side.
+    The budget of edits of messages over an hour old is unpublished; the default is a strict guess.
     """
 
     per_channel: tuple[int, float] | None = (5, 5.0)
@@ -270,12 +272,12 @@ class Limits:
 
 
 def created_at(snowflake: int) -> float:
-    """Return the moment an id was made, in UNIX seconds."""
+    """Return the time at which an id was made, in UNIX seconds."""
     return ((snowflake >> 22) + EPOCH_MS) / 1000
 
 
 class Ids:
-    """Makes ids that carry their moment, ascending and unique."""
+    """Makes ids that contain their time, ascending and unique."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -314,7 +316,7 @@ def transcript(channels: Iterator[Channel]) -> str:
 
 
 def check_form(form: dict[str, Any]) -> None:
-    """Refuse a form as Discord does: too many fields, or too long words."""
+    """Refuse a form as Discord does: too many fields, or texts that are too long."""
     rows = form["components"]
     parts = [row["component"] for row in rows]
     fits = (
@@ -329,12 +331,12 @@ def check_form(form: dict[str, Any]) -> None:
 
 
 def check_row(row: dict[str, Any]) -> bool:
-    """Return whether Discord takes so many buttons in a row."""
+    """Return whether Discord accepts this many buttons in a row."""
     return 1 <= len(row.get("components", [])) <= BUTTONS_MOST
 
 
 def check_rows(rows: Sequence[dict[str, Any]]) -> None:
-    """Refuse rows of buttons as Discord does: too many, too long, or two of one id."""
+    """Refuse rows of buttons as Discord does: too many, too long, or two with one id."""
     buttons = [each for row in rows for each in row.get("components", [])]
     ids = [each["custom_id"] for each in buttons if "custom_id" in each]
     fits = (

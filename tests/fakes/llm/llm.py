@@ -1,8 +1,9 @@
 """A fake of text servers over a loopback socket.
 
-LM Studio 0.4 and 0.3, Ollama, llama.cpp with one model and as a router, llama-cpp-python, llama-swap,
-vLLM, and a plain compatible server. It answers as recorded (`tests/backends/recorded`) or documented,
-and misbehaves on demand: each chat request takes the next of `faults`, each load of `load_faults`.
+LM Studio 0.4 and 0.3, Ollama, llama.cpp with one model and as a router, llama-cpp-python,
+llama-swap, vLLM, and a plain compatible server. It answers as recorded (`tests/backends/recorded`)
+or documented, and misbehaves on demand: each chat request takes the next of `faults`, each load of
+`load_faults`.
 """
 
 import asyncio
@@ -117,7 +118,7 @@ class FakeLlm:
         return sum(model.running for model in self.models.values())
 
     def posted(self, path: str) -> list[Any]:
-        """Return what was asked there, without attempts to find out whether a key works."""
+        """Return the bodies posted to a path, without attempts to find out whether a key works."""
         return [
             body
             for method, where, body in self.requests
@@ -182,7 +183,7 @@ class FakeLlm:
             slot.free()
 
     def note(self) -> None:
-        """Wake anyone who waits for a change."""
+        """Wake everyone who waits for a change."""
         waiting, self._changed = self._changed, asyncio.Event()
         waiting.set()
 
@@ -243,7 +244,7 @@ class FakeLlm:
         return None
 
     def _look(self, model: Model, body: Any) -> web.Response | None:
-        """Refuse images that the model does not take."""
+        """Refuse images that the model does not accept."""
         images = json.dumps(body["messages"]).count('"type": "image_url"')
         if self.many_images and images >= self.many_images[0]:
             return answer_json(*self.many_images[1:])

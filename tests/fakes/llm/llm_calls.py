@@ -1,4 +1,4 @@
-"""The calls each kind of text server has beside answering: who it is, lists, loads, unloads."""
+"""The calls each kind of text server has beside answering: identity, lists, loads, unloads."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _v0_models(server: FakeLlm) -> Any:
 
 
 def _resident(model: Model) -> dict[str, object]:
-    """Return how Ollama tells a model in memory: with its context, which takes room as well."""
+    """Return how Ollama describes a loaded model: with its context, which also takes memory."""
     size = model.size + model.context * 1024
     return {
         "size": size,

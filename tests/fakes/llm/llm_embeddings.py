@@ -1,6 +1,6 @@
 """The calls of the fake text server that return vectors, as each kind of server answers them.
 
-A vector has eight numbers made of its input alone, so that a test can tell whose it is.
+A vector has eight numbers computed only from its input, so that a test can tell whose it is.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def _answer(  # noqa: C901 - a table of faults
 
 
 def _packed(vector: list[Any]) -> str | list[Any]:
-    """Return a vector as base64; what is no vector stays as it is."""
+    """Return a vector as base64; anything else is returned unchanged."""
     if not all(isinstance(each, float) for each in vector):
         return vector
     return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()

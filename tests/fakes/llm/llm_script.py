@@ -89,7 +89,7 @@ class Model:
 
 
 class Slot:
-    """One answer in the making, counted on its model until it is free."""
+    """An answer in progress, counted on its model until it is free."""
 
     def __init__(self, model: Model, changed: Callable[[], None]) -> None:
         self.model = model

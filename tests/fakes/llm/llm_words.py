@@ -1,4 +1,4 @@
-"""The words in which each kind of text server refuses, as recorded or documented."""
+"""The wording with which each kind of text server refuses, as recorded or documented."""
 
 import json
 from typing import Any

@@ -89,14 +89,14 @@ def find_chromium() -> str:
 
 
 class PageLeft(AssertionError):
-    """The page went to another address, or loaded itself again, in the middle of a call."""
+    """The page went to another address, or reloaded, in the middle of a call."""
 
 
 class Page:
     """One tab of the browser.
 
-    `errors` collects what the page threw, what its console reported as an error, and what its
-    content policy stopped.
+    `errors` collects exceptions of the page, errors in its console, and what its content policy
+    stopped.
     """
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
@@ -107,7 +107,7 @@ class Page:
         self._loaded = asyncio.Event()
 
     async def listen(self) -> None:
-        """Take in what the browser sends, until it goes away."""
+        """Receive what the browser sends, until it goes away."""
         async for frame in self._socket:
             message = json.loads(frame.data)
             if "id" not in message:
@@ -142,7 +142,7 @@ class Page:
         return result
 
     async def ask(self, method: str, **params: Any) -> dict[str, Any]:
-        """Call a method where no one listens, passing over what else arrives."""
+        """Call a method while no task listens, skipping everything else that arrives."""
         number = next(self._ids)
         await self._socket.send_json({"id": number, "method": method, "params": params})
         async for frame in self._socket:
@@ -159,7 +159,7 @@ class Page:
 
     @asynccontextmanager
     async def reloads(self) -> AsyncIterator[None]:
-        """Wait at the end of the block until a page was loaded in it and listens."""
+        """Wait at the end of the block until a page has been loaded in it and listens."""
         self._loaded.clear()
         yield
         async with asyncio.timeout(WAIT_S):
@@ -234,10 +234,10 @@ class Page:
         await self.call("Input.dispatchKeyEvent", type="keyUp", **event)
 
     async def click(self, selector: str) -> None:
-        """Click the middle of an element with the mouse, once it stands still and is not covered.
+        """Click the middle of an element with the mouse, once it does not move and is not covered.
 
-        The element may move between the look and the click, for whatever the page is told just
-        then; a click that missed it is made again, as a person would.
+        The element may move between the check and the click because of an event; a click that
+        missed it is repeated, as a person would.
         """
         aim = AIM.replace("SELECTOR", json.dumps(selector))
         for _ in range(CLICKS):
@@ -288,7 +288,7 @@ class Chromium:
 
     @asynccontextmanager
     async def page(self, *permissions: str) -> AsyncIterator[Page]:
-        """Open a page with cookies, storage and permissions of its own, and close it at the end."""
+        """Open a page with its own cookies, storage and permissions, and close it at the end."""
         async with aiohttp.ClientSession() as session, session.ws_connect(self._address) as ws:
             browser = Page(ws)  # the browser itself speaks the same protocol
             context = await browser.ask("Target.createBrowserContext")
@@ -322,7 +322,7 @@ async def _open(session: aiohttp.ClientSession, address: str) -> AsyncIterator[P
 
 @contextmanager
 def running_chromium(folder: Path) -> Iterator[Chromium]:
-    """Start a browser whose profile lies in an empty folder, for as long as the block lasts."""
+    """Start a browser with an empty profile for the length of the block."""
     command = [find_chromium(), *FLAGS, f"--user-data-dir={folder}", "--lang=en-GB", "about:blank"]
     process = subprocess.Popen(
         command,

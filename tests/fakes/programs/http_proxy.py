@@ -1,4 +1,4 @@
-"""An HTTP proxy on a loopback port that notes what it is asked for, and asks one server for all."""
+"""An HTTP proxy on a loopback port that records its requests and sends all to one server."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 
 class FakeProxy:
-    """Passes every connection to `upstream`, whatever name it is asked for.
+    """Passes every connection to `upstream`, whatever name is requested.
 
     `asked` has the first line of each connection, such as "CONNECT api.telegram.org:443". With a
     `status`, it refuses every connection.

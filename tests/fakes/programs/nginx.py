@@ -1,4 +1,4 @@
-"""A real nginx before servers of this machine, where it is installed."""
+"""A real nginx in front of servers on this machine, where it is installed."""
 
 import shutil
 import socket
@@ -39,13 +39,13 @@ PATIENCE_S = 30.0
 
 
 def program() -> str | None:
-    """Return where nginx is, None where it is not installed."""
+    """Return the path of nginx, or None where it is not installed."""
     return shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/bin:/opt/homebrew/bin")
 
 
 @contextmanager
 def before(places: Mapping[str, tuple[int, str]]) -> Iterator[int]:
-    """Pass each path on to a port, with further lines of settings; yield nginx's own port."""
+    """Pass each path on to a port, with additional lines of settings; yield nginx's own port."""
     found = program()
     assert found is not None
     port = free_port()

@@ -1,4 +1,4 @@
-"""A throw-away pgbouncer before a throw-away PostgreSQL server, where it is installed."""
+"""A throw-away pgbouncer in front of a throw-away PostgreSQL server, where it is installed."""
 
 import shutil
 import subprocess
@@ -28,7 +28,7 @@ PATIENCE_S = 30.0
 
 
 def program() -> str | None:
-    """Return where pgbouncer is, None where it is not installed."""
+    """Return the path of pgbouncer, or None where it is not installed."""
     return shutil.which("pgbouncer", path="/usr/sbin:/usr/bin:/usr/local/bin:/opt/homebrew/bin")
 
 

@@ -56,7 +56,7 @@ _TRIES = 5  # of starting: the free port may be taken meanwhile
 
 
 def binaries() -> Path | None:
-    """Return the folder with `initdb` and its like, None where PostgreSQL is not installed."""
+    """Return the folder with `initdb` and its like, or None where PostgreSQL is not installed."""
     beside = shutil.which("initdb")
     if beside is not None:
         return Path(beside).parent
@@ -69,7 +69,7 @@ def binaries() -> Path | None:
 
 
 def ordinary() -> dict[str, str | int]:
-    """Return who runs the server: root may not."""
+    """Return the user who runs the server: root may not."""
     if os.getuid() != 0:
         return {}
     for name in ("postgres", "nobody"):
@@ -115,7 +115,7 @@ class PostgresServer:
         self._run("pg_ctl", "stop", "-w", "-m", how, must=False)
 
     def replica(self) -> "PostgresServer":
-        """Return a replica as it is now, which hears nothing of what is committed from now on."""
+        """Return a replica of the current state, which receives no later commits."""
         folder = self._folder / "replica"
         folder.mkdir()
         if account := ordinary():
@@ -142,7 +142,7 @@ class PostgresServer:
         return name
 
     def empty(self, database: str) -> None:
-        """Delete every row and leave the tables as they were made; each use gets an id of its own."""
+        """Delete every row and leave the tables as they were made; each use gets a new id."""
         self.sql(_EMPTY, database=database)
 
     def connect(self, database: str) -> "psycopg.Connection[tuple[Any, ...]]":
@@ -185,9 +185,9 @@ def _found(programs: Path, program: str) -> Path:
 def end_leases(url: str) -> None:
     """End every lease of a role now, as time would.
 
-    A session that was frozen within a transaction holds the row of its role, and is ended: the
-    server itself waits for as long as a lease. One so short that it soon ends would also be the
-    longest a statement may take.
+    A session that was frozen within a transaction locks the row of its role, and is ended: the
+    server itself waits for as long as a lease. A lease short enough to end soon would also limit
+    the time of a statement.
     """
     import psycopg  # noqa: PLC0415  # an extra: the tests of SQLite need none
 
@@ -204,7 +204,7 @@ def end_leases(url: str) -> None:
 
 @contextmanager
 def running_server(programs: Path, *settings: str) -> Iterator[PostgresServer]:
-    """Run a server in a folder of its own, which is deleted afterwards."""
+    """Run a server in a separate folder, which is deleted afterwards."""
     # Not pytest's folder: another account must be able to reach it.
     folder = Path(tempfile.mkdtemp(prefix="usher-pg-"))
     folder.chmod(0o755)

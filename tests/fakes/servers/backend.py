@@ -1,7 +1,7 @@
 """A scripted inference server, its GPU, and the adapter through which the queue speaks to it.
 
-The server lives outside the queue: it goes on when a queue is stopped or killed, so that what a
-restart finds is what a real restart would find. It writes down whatever a queue must never do.
+The server lives outside the queue: it goes on when a queue is stopped or killed, so that a restart
+finds what a real restart would find. It records whatever a queue must never do.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ IMAGE = File(name="image.png", mime="image/png", data=b"not decoded by anybody")
 
 @dataclass
 class FakeGpu:
-    """The memory several servers share; `other_mb` is held by programs that are not ours."""
+    """The memory that several servers share; `other_mb` is held by other programs."""
 
     total_mb: int
     budget_mb: int
@@ -78,7 +78,7 @@ class FakeGpu:
 
 @dataclass
 class Fate:
-    """What one attempt will meet: an error after its service time, silence, or a dying server."""
+    """What happens to an attempt: an error after its service time, silence, or a dying server."""
 
     service_s: float | None = None
     error: Exception | None = None
@@ -118,7 +118,7 @@ def prompt_of(work: Work) -> str:
 
 
 def output_of(work: Work) -> Output:
-    """Return what an attempt makes by default: recordings are the words in their bytes."""
+    """Return an attempt's default output; that of a recording is the words in its bytes."""
     match work.request:
         case SpeechToText():
             return Output(text=work.files[0].data.decode(errors="replace"))
@@ -192,7 +192,7 @@ class FakeServer:
     # ------------------------------------------------------------ what happens to it
 
     def die(self, restart_s: float | None = None) -> None:
-        """Lose everything now; come back after `restart_s`, or never by itself when negative."""
+        """Lose everything now; come back after `restart_s`, or never by itself if negative."""
         self.up, self.wedged = False, False
         for watch in self.watched:
             watch.set()
@@ -212,7 +212,7 @@ class FakeServer:
         self.up = True
 
     def evict(self, model: str) -> None:
-        """Drop a model as an outsider would: without asking the queue."""
+        """Unload a model as an outsider would, without asking the queue."""
         self.memory.discard(model)
         self.gpu.give(self.name, model, self.lingers_s)
 
@@ -227,7 +227,7 @@ class FakeServer:
             raise Unavailable(f"{self.name}: connection refused")
 
     def accept(self, model: str, work: Work) -> Attempt:
-        """Take an attempt on and work at it, anyone who listens."""
+        """Accept an attempt and work at it, whether anyone listens or not."""
         loop = asyncio.get_running_loop()
         if work.key in self.sent:
             self.violations.append(f"{prompt_of(work)} sent twice under {work.key}")
@@ -268,7 +268,7 @@ class FakeServer:
             attempt.done.set_exception(error)
 
     def listen(self, attempt: Attempt) -> asyncio.Future[None]:
-        """Return a future of one connection: it ends with the attempt, or when it is cut."""
+        """Return a future for one connection: it ends with the attempt, or when it is cut."""
         heard: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         attempt.listeners.append(heard)
         attempt.done.add_done_callback(lambda done: _pass_on(done, heard))
@@ -292,7 +292,7 @@ class FakeServer:
         return self.sizes.get(model.name, model.vram_mb or 0)
 
     def begin_load(self, model: str, vram_mb: int) -> asyncio.Future[None]:
-        """Load a model, anyone who waits for it; a load under way is joined."""
+        """Load a model, whether anyone waits for it or not; a running load is joined."""
         if model in self.loading:
             return self.loading[model][0]
         loop = asyncio.get_running_loop()
@@ -319,7 +319,7 @@ class FakeServer:
             done.set_exception(error)
 
     def stop_load(self, model: str, error: Exception | None = None) -> None:
-        """Give up a load that is under way."""
+        """Abandon a running load."""
         if model not in self.loading:
             return
         done, timer = self.loading.pop(model)
@@ -329,7 +329,7 @@ class FakeServer:
             done.set_exception(error or Unavailable(f"{self.name}: the load was stopped"))
 
     def interrupt(self, attempt: Attempt) -> None:
-        """Stop an attempt on a client's wish."""
+        """Stop an attempt at a client's request."""
         self.cancelled.append(prompt_of(attempt.work))
         self.attempts.pop(attempt.work.key, None)
         attempt.running = False
@@ -339,7 +339,7 @@ class FakeServer:
 
 
 class FakeBackend:
-    """The adapter of one process; once `dead`, nothing it does reaches the server any more."""
+    """The adapter of one process; once it is `dead`, its calls no longer reach the server."""
 
     capabilities = ALL
 
@@ -517,7 +517,7 @@ class FakeProbe:
 
 
 def _retrieve(done: asyncio.Future[None]) -> None:
-    """Look at an outcome no one may be listening for, so that asyncio does not complain."""
+    """Look at an outcome that no one may be listening for, so that asyncio does not complain."""
     if not done.cancelled():
         done.exception()
 

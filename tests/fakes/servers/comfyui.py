@@ -1,7 +1,8 @@
 """A ComfyUI server over loopback sockets, with the real one's traps and scripted faults.
 
-It draws plain PNGs in the time it is told to take, and gives out the video and the sound it is given. Shapes and order of messages are those of
-recorded sessions with 0.33 (and 0.3.64 with `old=True`). It knows no GPU.
+It draws plain PNGs in the time it is told to take, and returns the video and the sound it is given.
+Form and order of messages are those of recorded sessions with 0.33 (and 0.3.64 with `old=True`). It
+knows no GPU.
 """
 
 import asyncio
@@ -575,7 +576,7 @@ class FakeComfyUI:
         return {"images": images}
 
     def _save_other(self, kind: str, inputs: dict[str, Any]) -> dict[str, Any]:
-        """Save a video or a sound as its node does, under the key that it reports it."""
+        """Save a video or a sound as its node does, under the key that the node reports."""
         key, ending, more = _MADE[kind]
         place = "temp" if kind == "PreviewAudio" or inputs.get("save_output") is False else "output"
         subfolder, _, name = inputs.get("filename_prefix", "ComfyUI_temp").rpartition("/")
@@ -590,7 +591,7 @@ class FakeComfyUI:
 
 
 def draw(graph: Graph) -> bytes:
-    """Return a plain PNG of the size and in a colour of the seed, with the graph as a text."""
+    """Return a plain PNG of this size, in a colour from the seed, with the graph as a text."""
     width, height, seed = 64, 64, 0
     for node in graph.values():
         inputs = node["inputs"]

@@ -1,7 +1,7 @@
 """The node types a fake ComfyUI knows, and how it judges a graph, in the real server's words.
 
-They are those that a real server described (see `tests/backends/comfyui/workflow/described.py`), with
-files of the fake's own, and a few more.
+They are those that a real server described (see `tests/backends/comfyui/workflow/described.py`),
+with the fake's own files, and a few more.
 """
 
 import json
@@ -107,7 +107,7 @@ class Verdict:
 
 
 def object_info(class_type: str) -> dict[str, Any]:
-    """Return what /object_info/<class> answers: an empty object for an unknown one."""
+    """Return the answer of /object_info/<class>: an empty object for an unknown class."""
     if class_type not in NODES:
         return {}
     output = class_type in OUTPUTS
@@ -150,7 +150,7 @@ def upstream(graph: Graph, key: str) -> set[str]:
 
 
 def in_order(graph: Graph, outputs: tuple[str, ...]) -> list[str]:
-    """Return the nodes the outputs need, each after what it depends on."""
+    """Return the nodes that the outputs need, each after what it depends on."""
     order: list[str] = []
 
     def visit(key: str) -> None:

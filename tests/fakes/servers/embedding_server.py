@@ -1,7 +1,7 @@
-"""A small real embedding server of OpenAI's shape: `wordllama`, whose package carries its model.
+"""A small real embedding server with OpenAI's API: `wordllama`, whose package contains its model.
 
-It runs on the processor, loads nothing from a network, and understands English sentences well enough
-to find the nearest one.
+It runs on the processor, loads nothing from a network, and understands English sentences well
+enough to find the nearest one.
 """
 
 import asyncio

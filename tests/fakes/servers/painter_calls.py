@@ -130,7 +130,7 @@ class LocalAiCalls(OpenAiCalls):
 
 
 class SdCalls:
-    """sd-server's own calls: jobs that are asked for."""
+    """sd-server's own calls: jobs that are polled."""
 
     def __init__(self, fake: "FakePainter") -> None:
         self.fake = fake

@@ -1,8 +1,9 @@
-"""A fake of image servers over a loopback socket: LocalAI, sd-server, vLLM-Omni, SwarmUI, a plain one.
+"""A fake of image servers over a loopback socket.
 
-It answers as their sources say (see the modules in `backends/images`). It draws one plain image a
-time, of the size that was asked for, and writes the prompt into it as those servers do. Each drawing
-takes the next of `faults` instead, if there is one.
+LocalAI, sd-server, vLLM-Omni, SwarmUI, or a plain one. It answers as their sources say (see the
+modules in `backends/images`). It draws one plain image at a time, of the requested size, and writes
+the prompt into it as those servers do. If there are `faults`, each drawing uses up the next one
+instead.
 """
 
 import asyncio
@@ -65,7 +66,7 @@ class FakePainter:
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> None:
-        """Begin to serve, as after a restart: nothing but the files is left."""
+        """Begin to serve, as after a restart: only the files remain."""
         app = web.Application(middlewares=[self._gate], client_max_size=64 * 1024**2)
         for method, path, handler in routes_of(self):
             app.router.add_route(method, path, handler)
@@ -91,7 +92,7 @@ class FakePainter:
         return [body for where, body in self.requests if where == path]
 
     async def draw(self, prompt: str, size: tuple[int, int], steps: int, count: int) -> list[bytes]:
-        """Draw, at the pace that is set; one request at a time."""
+        """Draw at the configured pace, one request at a time."""
         self.running += 1
         self.changed.set()
         try:
@@ -106,13 +107,13 @@ class FakePainter:
             self.running -= 1
 
     async def until_running(self, count: int) -> None:
-        """Return when so many drawings have begun."""
+        """Return when this many drawings have begun."""
         while self.running < count:
             self.changed.clear()
             await self.changed.wait()
 
     def item(self, data: bytes, number: int) -> dict[str, str]:
-        """Return an image as OpenAI's calls answer it."""
+        """Return an image as OpenAI's calls return it."""
         if not self.by_url:
             return {"b64_json": b64encode(data).decode()}
         path = f"/generated-images/b64 {number}.png"
@@ -120,11 +121,11 @@ class FakePainter:
         return {"url": f"{self.host or self.url}{path.replace(' ', '%20')}"}
 
     async def file(self, request: web.Request) -> web.Response:
-        """Answer with a file; its type is told wrongly, as some proxies do."""
+        """Answer with a file, with a wrong type, as some proxies do."""
         return web.Response(body=self.files[request.path], content_type="application/x-other")
 
     def spawn(self, work: Any) -> asyncio.Task[None]:
-        """Run work that goes on when the connection has closed."""
+        """Start work that goes on after the connection has closed."""
         task: asyncio.Task[None] = asyncio.create_task(work)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)

@@ -1,4 +1,4 @@
-"""Real inference servers as processes of a test's own: started, killed, and started again."""
+"""Real inference servers as a test's own processes: started, killed, and started again."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 @asynccontextmanager
 async def running(port: int, *command: str) -> AsyncIterator[Process]:
-    """Run a server in a process group of its own: its children go with it."""
+    """Run a server in its own process group, so that its children end with it."""
     process = await asyncio.create_subprocess_exec(
         *(*command, "--host", "127.0.0.1", "--port", str(port)),
         stdout=DEVNULL,

@@ -1,6 +1,6 @@
-"""A fake of servers that hear and speak, over a loopback socket.
+"""A fake of speech servers, over a loopback socket.
 
-whisper.cpp, speaches, LocalAI, Kokoro-FastAPI, vLLM, llama.cpp and a plain one with OpenAI's API.
+whisper.cpp, Speaches, LocalAI, Kokoro-FastAPI, vLLM, llama.cpp and a plain one with OpenAI's API.
 They answer as their sources say (whisper.cpp as recorded), and misbehave on demand: each call for
 speech takes the next of `faults`.
 """

@@ -70,7 +70,7 @@ def routes_of(server: FakeSpeech) -> Routes:
 
 
 async def _web_page(request: web.Request) -> web.Response:
-    """Answer with a page as many servers have one."""
+    """Answer with a web page, as many servers do."""
     return web.Response(text="<html>" + "x" * 200_000, content_type="text/html")
 
 
@@ -168,7 +168,7 @@ def _kokoro_routes(server: FakeSpeech) -> Routes:
 
 
 def model_of(server: FakeSpeech, name: str, *, hears: bool) -> web.Response | None:
-    """Return why a server does not know the model of a request, None if it does."""
+    """Return why a server does not know the model of a request, or None if it does."""
     if server.kind in {"whispercpp", "llamacpp"}:
         return None
     known = [entry["id"] for entry in models_of(server.kind)]
@@ -181,7 +181,7 @@ def model_of(server: FakeSpeech, name: str, *, hears: bool) -> web.Response | No
 
 
 def failure(kind: str, fault: str, fields: dict[str, Any]) -> web.Response | None:  # noqa: PLR0911, C901 - a table
-    """Return what goes wrong with a call before any work is done, None if nothing."""
+    """Return what goes wrong with a call before any work is done, or None if nothing does."""
     odd = fields.get("response_format") not in {None, "json"} and "input" not in fields
     if kind == "llamacpp" and odd:
         return told({"error": {"code": 400, "message": "Only 'json' response_format"}}, 400)
@@ -216,7 +216,7 @@ def failure(kind: str, fault: str, fields: dict[str, Any]) -> web.Response | Non
 
 
 def transcript(kind: str, fields: dict[str, Any], fault: str, path: str) -> web.Response:
-    """Return what the server writes down of any recording."""
+    """Return the server's transcript of any recording."""
     if fault == "no-text":
         return told({"txt": "?"})
     said = "" if fault == "silence" else SAID

@@ -11,7 +11,7 @@ INVENTED = " Thank you."  # what models write down of silence
 
 
 def wav(seconds: float = 0.2, rate: int = RATE, *, channels: int = 1, told: bool = True) -> bytes:
-    """Return a tone; without `told`, its header lacks the length, as of a stream."""
+    """Return a tone; without `told`, its header lacks the length, as in a stream."""
     count = int(seconds * rate) * channels
     samples = b"".join(struct.pack("<h", int(8000 * math.sin(at / 9))) for at in range(count))
     buffer = io.BytesIO()

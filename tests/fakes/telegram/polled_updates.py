@@ -50,7 +50,7 @@ class PolledUpdates:
         self.served.append(numbers)
 
     async def live(self, seconds: float, *, in_groups: bool = False) -> None:
-        """Receive for that long, then die without another word."""
+        """Receive for this long, then die without another word."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds), TaskGroup() as tasks:
                 bot = cast("Bot", self)

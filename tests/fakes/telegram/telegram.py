@@ -64,7 +64,7 @@ class FakeTelegram:
 
     @property
     def base_url(self) -> str:
-        """What the bot is given as the Bot API's address."""
+        """The Bot API's address as given to the bot."""
         return f"{self.url}/bot"
 
     @property
@@ -77,11 +77,11 @@ class FakeTelegram:
         return time.time() + self._offset_s
 
     def later(self, seconds: float) -> None:
-        """Let that much time pass on Telegram's side."""
+        """Let this much time pass on Telegram's side."""
         self._offset_s += seconds
 
     def person(self, person_id: int, name: str = "", *, language: str | None = "en") -> "Person":
-        """Return the person of that id, made at first mention, with a chat alone with the bot."""
+        """Return the person with that id, created at first use, and a private chat with the bot."""
         if person_id not in self._people:
             made = Person(self, person_id, name or f"Person{person_id}", language)
             self._people[person_id] = made
@@ -89,14 +89,14 @@ class FakeTelegram:
         return self._people[person_id]
 
     def group(self, chat_id: int = -1001, *, forum: bool = False, kind: str = "") -> FakeChat:
-        """Return the group of that id (negative), made at first mention."""
+        """Return the group with that id (negative), created at first use."""
         if chat_id not in self.api.chats:
             kind = kind or ("supergroup" if forum or chat_id < -1000 else "group")
             self.api.chats[chat_id] = FakeChat(id=chat_id, kind=kind, title="Group", forum=forum)
         return self.api.chats[chat_id]
 
     def message(self, chat: int | str, message_id: int | str) -> FakeMessage | None:
-        """Return a message, None when it is gone."""
+        """Return a message, or None if it is gone."""
         return self.api.chats[int(str(chat).partition("/")[0])].find(int(message_id))
 
     def keep_file(self, data: bytes, *, name: str, mime: str, photo: bool) -> FakeFile:
@@ -107,7 +107,7 @@ class FakeTelegram:
     # ------------------------------------------------------------ what goes wrong
 
     def fail(self, method: str, **how: Any) -> None:
-        """Answer the next calls of a method so.
+        """Answer the next calls of a method with a fault.
 
         `how` is `Fault`'s fields: status, text, parameters, times, acting, drop, hang_s, page.
         """
@@ -196,7 +196,7 @@ class FakeTelegram:
 
 @dataclass(eq=False)
 class Person:
-    """A person with an account; `chat` is the chat with the bot alone."""
+    """A person with an account; `chat` is the chat with only the bot."""
 
     fake: FakeTelegram
     id: int
@@ -222,7 +222,7 @@ class Person:
     ) -> FakeMessage:
         """Write a message; with a file, the text is its caption.
 
-        `carries` is what it comes with in the Bot API's own words: a voice message, a poll.
+        `carries` is its further content in the Bot API's own words: a voice message, a poll.
         """
         where = chat or self.chat
         if isinstance(photo, bytes):
@@ -246,12 +246,12 @@ class Person:
         return message
 
     def repeats(self, message: FakeMessage) -> None:
-        """Let Telegram deliver a message once more, as after a confirmation that was lost."""
+        """Let Telegram deliver a message again, as after a lost confirmation."""
         where = self.fake.api.chats[message.chat_id]
         self.fake.api.add_update("message", self._shape(message, where, None))
 
     def edits(self, message: FakeMessage, text: str) -> None:
-        """Correct a message of one's own."""
+        """Correct the person's own message."""
         message.text, message.entities = text, typed_entities(text)
         where = self.fake.api.chats[message.chat_id]
         shaped = self._shape(message, where, None) | {"edit_date": int(self.fake.now())}
@@ -265,7 +265,7 @@ class Person:
         return self.sends_data(message, button.data, unreadable=unreadable)
 
     def sends_data(self, message: FakeMessage, data: str, *, unreadable: bool = False) -> FakePress:
-        """Press a button by what it carries, also one that a message no longer shows.
+        """Press a button by its data, also one that a message no longer shows.
 
         `unreadable`: the message is so old that Telegram only says where it was.
         """

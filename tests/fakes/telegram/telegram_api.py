@@ -1,7 +1,7 @@
 """The fake Telegram's Bot API: the methods the bot uses, with Telegram's refusals.
 
-Every request and every answer is checked against the Bot API as data; what does not fit is kept in
-`mismatches` and fails the test at its end.
+Every request and every answer is checked against the Bot API as data; deviations are kept in
+`mismatches` and fail the test at its end.
 """
 
 import asyncio
@@ -187,7 +187,7 @@ class Api:
     # ------------------------------------------------------------ updates
 
     def add_update(self, kind: str, what: Json) -> None:
-        """Let something arrive at the bot, at its next request for updates."""
+        """Let an update reach the bot, at its next request for updates."""
         update = {"update_id": next(self.counters.updates), kind: what}
         try:
             check_answer("getUpdates", [update])
@@ -554,7 +554,7 @@ class Api:
         return True
 
     def shape(self, message: FakeMessage) -> Json:
-        """Return a message of the bot's as the API shows it."""
+        """Return a message of the bot as the API returns it."""
         return shapes.message(message, self.chats[message.chat_id], _author())
 
 

@@ -1,6 +1,6 @@
-"""Texts with a parse mode, as the Bot API reads them: what is broken is refused in its words.
+"""Texts with a parse mode, as the Bot API reads them; errors are refused with its messages.
 
-Only HTML is read; the other modes are taken as they are.
+Only HTML is parsed; texts in other modes are used as they are.
 """
 
 import re
@@ -39,7 +39,7 @@ def worded(said: Json) -> tuple[str, list[Json]]:
 
 
 def marked(text: str, mode: str | None, entities: list[Json] | None) -> tuple[str, list[Json]]:
-    """Return a text and its entities. Raises `Refusal` for what the Bot API does not take."""
+    """Return a text and its entities. Raises `Refusal` for what the Bot API does not accept."""
     if not mode:
         return text, entities or []
     if mode.lower() not in MODES:
@@ -49,7 +49,7 @@ def marked(text: str, mode: str | None, entities: list[Json] | None) -> tuple[st
 
 @dataclass
 class _Open:
-    """A tag that has no end yet."""
+    """A tag that is not closed yet."""
 
     name: str
     entity: Json
@@ -79,7 +79,7 @@ class _Html:
         self.text += _NAMED.sub(lambda found: unescape(found[0]), source)
 
     def _tag(self, start: int) -> int:
-        """Read the tag that begins there; return where it has ended."""
+        """Read the tag that begins at a position; return where it ends."""
         closes = self.source.startswith("</", start)
         name = re.compile(r"</?([^\s>/]*)").match(self.source, start)
         assert name is not None

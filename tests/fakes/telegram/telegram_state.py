@@ -1,4 +1,4 @@
-"""What the fake Telegram knows: chats, messages, waiting updates, and its limits. No network here."""
+"""The state of the fake Telegram: chats, messages, waiting updates, and limits. No network here."""
 
 import asyncio
 import io
@@ -22,7 +22,7 @@ _MENTION = re.compile(r"(?<![\w@])@[A-Za-z]\w{2,31}", re.ASCII)
 
 @dataclass(kw_only=True)
 class FakeFile:
-    """A file on Telegram's servers; `photo` tells that it is shown as an image."""
+    """A file on Telegram's servers; `photo` tells whether it is shown as an image."""
 
     id: str
     name: str
@@ -54,7 +54,7 @@ class FakeButton:
 
 @dataclass(kw_only=True, eq=False)
 class FakeMessage:
-    """A message as it stands now; `history` holds every text it ever showed, in order."""
+    """A message as it is now; `history` holds every text it ever showed, in order."""
 
     id: int
     chat_id: int
@@ -78,7 +78,7 @@ class FakeMessage:
 
     @property
     def shown(self) -> str:
-        """The text as a person reads it: what only keeps names from being mentions is invisible."""
+        """The text as a person reads it: characters that only prevent mentions are invisible."""
         return self.text.replace("\u2060", "")
 
     @property
@@ -106,7 +106,7 @@ class FakeMessage:
         return found + named
 
     def styled(self, kind: str) -> list[str]:
-        """Return the stretches of the text that are formatted so."""
+        """Return the parts of the text with this formatting."""
         raw = self.text.encode("utf-16-le")
         return [
             raw[each["offset"] * 2 : (each["offset"] + each["length"]) * 2].decode("utf-16-le")
@@ -121,7 +121,7 @@ def _covers(entity: Json, offset: int) -> bool:
 
 @dataclass(kw_only=True, eq=False)
 class FakeChat:
-    """A chat as people see it: its messages in order, deleted ones gone.
+    """A chat as people see it: its messages in order, without deleted ones.
 
     `refusal` is the answer to everything in this chat, once set: status, text and parameters.
     """
@@ -160,10 +160,10 @@ class FakePress:
 
 @dataclass(kw_only=True)
 class Fault:
-    """A scripted failure: the next `times` calls of a method are answered so.
+    """A scripted failure for the next `times` calls of a method.
 
     `acting` carries the call out first; `drop` closes the connection without an answer; `hang_s`
-    answers late, `until` only once that happens; `page` is a body that is no JSON.
+    delays the answer, `until` waits for an event; `page` is a body that is no JSON.
     """
 
     method: str
@@ -179,7 +179,7 @@ class Fault:
 
 
 class Refusal(Exception):
-    """An error answer of Telegram's."""
+    """An error answer from Telegram."""
 
     def __init__(self, text: str, *, status: int = 400, parameters: Json | None = None) -> None:
         super().__init__(text)
@@ -189,7 +189,7 @@ class Refusal(Exception):
 
 @dataclass(kw_only=True)
 class Limits:
-    """Telegram's documented limits on sending and editing; None in a field lifts that one.
+    """Telegram's documented limits on sending and editing; None in a field removes that limit.
 
     Each is so many requests in so many seconds.
     """
@@ -239,7 +239,7 @@ def units(text: str) -> int:
 
 
 def command_entities(text: str) -> list[Json]:
-    """Return the commands Telegram finds in what a person typed."""
+    """Return the commands that Telegram finds in what a person typed."""
     return [
         {
             "type": "bot_command",
