@@ -1,7 +1,7 @@
-"""What a test leaves open fails that test: Python would tell of it in the middle of a later one.
+"""A test that leaves something open fails; otherwise Python would report it in a later test.
 
-Sockets and connections to databases are looked at after each test. Whatever else is open is told of
-when it is collected, which happens after the last test of each file at the latest.
+Sockets and connections to databases are checked after each test. Everything else is reported when
+it is collected, which happens after the last test of each file at the latest.
 """
 
 import gc
@@ -30,7 +30,7 @@ _connections: list[tuple[sqlite3.Connection, str]] = []
 
 @pytest.fixture(autouse=True, scope="session")
 def openings_are_noted() -> Iterator[None]:
-    """Note each socket and each connection to a database, and what opened it."""
+    """Record each socket and each connection to a database, and what opened it."""
     begin, connect = socket.socket.__init__, sqlite3.connect
 
     def noted_begin(self: socket.socket, *args: Any, **kwargs: Any) -> None:
@@ -50,7 +50,7 @@ def openings_are_noted() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def openings_before_are_others() -> None:
-    """Pass over what fixtures of the whole file have opened, and keep open."""
+    """Ignore what fixtures of the whole file have opened, and keep open."""
     _sockets.clear()
     _connections.clear()
 
@@ -67,7 +67,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 def left_open() -> list[str]:
-    """Close what is still open and was noted since the test began; return a line for each."""
+    """Close what is still open and was recorded since the test began; return a line for each."""
     sockets = [(found, opener) for ref, opener in _sockets if (found := ref()) and _is_left(found)]
     connections = [each for each in _connections if _is_open(each[0])]
     _sockets.clear()
@@ -80,10 +80,10 @@ def left_open() -> list[str]:
 
 
 def told_of_garbage() -> list[str]:
-    """Collect all garbage; return what it told of itself: whatever was never closed or awaited.
+    """Collect all garbage; return what it reports: everything that was never closed or awaited.
 
-    What stays is passed over from then on: it belongs to modules, and to look at it each time
-    would take longer than the garbage does.
+    Whatever remains is ignored from then on: it belongs to modules, and checking it each time would
+    take longer than the garbage does.
     """
     told: list[str] = []
     before = sys.unraisablehook

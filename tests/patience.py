@@ -1,4 +1,4 @@
-"""The one way a test makes the program lose its patience in real time."""
+"""The one way in which a test lets a time limit of the program pass in real time."""
 
 from types import ModuleType
 
@@ -8,10 +8,10 @@ AT_ONCE_S = 0.05
 
 
 def runs_out(patch: pytest.MonkeyPatch, of: ModuleType | object, name: str) -> None:
-    """Have a patience run out almost at once, from here on.
+    """Let a time limit pass almost at once, from here on.
 
-    Only for a wait that is certain to be for nothing, and once all that must succeed has
-    succeeded: a busy machine may need seconds for what takes a millisecond here.
+    Only for a wait that is certain to be in vain, and once all that must succeed has succeeded: a
+    busy machine may need seconds for what takes a millisecond here.
     """
     assert getattr(of, name) > AT_ONCE_S
     patch.setattr(of, name, AT_ONCE_S)

@@ -42,7 +42,7 @@ def postgres_template(postgres: PostgresServer) -> str:
 def postgres_url(postgres: PostgresServer, postgres_template: str) -> str:
     """Return the address of a database with today's tables and nothing in them.
 
-    A new one for each test would be thousands of files, most of the time of all these tests.
+    A new one for each test would be thousands of files, and most of the time of all these tests.
     """
     postgres.empty(postgres_template)
     return postgres.url(postgres_template)
@@ -50,7 +50,7 @@ def postgres_url(postgres: PostgresServer, postgres_template: str) -> str:
 
 @pytest.fixture
 def empty_postgres_url(postgres: PostgresServer) -> Iterator[str]:
-    """Provide a new database without any table; each takes eight megabytes for as long as it is."""
+    """Provide a new database without any table; each takes eight megabytes as long as it exists."""
     name = postgres.database()
     yield postgres.url(name)
     postgres.sql(f"DROP DATABASE {name} WITH (FORCE)")

@@ -57,7 +57,7 @@ values = st.recursive(
 
 @st.composite
 def damaged(draw: Any, good: Sequence[bytes], integer: str) -> bytes:
-    """Return a good file, cut, with bytes or an integer of that form changed, or a part doubled."""
+    """Return a good file: cut, with bytes or an integer of a format changed, or a part doubled."""
     data = bytearray(draw(st.sampled_from(good)))
     for _ in range(draw(st.integers(0, 4))):
         at = draw(st.integers(0, len(data) - 1))

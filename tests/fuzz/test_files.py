@@ -201,7 +201,7 @@ def test_exported_workflows(export: Any, offered: Any) -> None:
 @bounded
 @given(st.text(max_size=80) | st.integers(1, 50_000).map(lambda depth: '{"1":' * depth))
 def test_workflow_files(text: str) -> None:
-    """A file that is no template would stop the bot by a traceback."""
+    """A file that is no template would stop the bot with a traceback."""
     with suppress(BadModel):
         parse_workflow(text, name="own.json")
     with suppress(BadModel):

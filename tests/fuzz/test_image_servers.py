@@ -1,4 +1,4 @@
-"""Whatever an image server answers becomes plain values or an error the queue knows how to treat."""
+"""Any answer of an image server becomes plain values or an error the queue can treat."""
 
 from contextlib import suppress
 from typing import Any
@@ -44,7 +44,7 @@ def test_lists_of_images(body: JsonValue) -> None:
 @bounded
 @given(texts | st.sampled_from(["http:", "https://", "//"]).flatmap(lambda s: texts.map(s.__add__)))
 def test_addresses_of_images(where: str) -> None:
-    """A server could have the bot call another one."""
+    """A server could make the bot call another one."""
     http = Http("http://server.test:81/below")
     with suppress(UnreadableAnswer):
         image = image_at(http, where)
@@ -88,7 +88,7 @@ def test_words_of_people_are_no_commands(prompt: str) -> None:
 @bounded
 @given(texts)
 def test_names_of_loras(path: str) -> None:
-    """A server could turn the bot's words around, or fill a chat."""
+    """A server could reverse the direction of the bot's text, or fill a chat."""
     (name, other) = lora_names([path, f"{path}/{path}"])
     assert (name + other).isprintable()
     assert max(len(name), len(other)) <= 80
@@ -107,7 +107,7 @@ def test_sizes(
     usual: tuple[int, int] | None,
     image: tuple[int, int] | None,
 ) -> None:
-    """A strip of one pixel would ask a server for nothing, or for a wall."""
+    """A server would be asked for an image of zero pixels, or for a huge one."""
     size = size_of(TextToImage(prompt="a", width=width, height=height), usual, image)
     if size is None:
         assert usual is None

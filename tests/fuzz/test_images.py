@@ -1,4 +1,4 @@
-"""Images of every format Pillow knows, broken: each costs itself at the most."""
+"""Broken images of every format that Pillow knows: each only affects itself."""
 
 import ast
 import asyncio
@@ -48,7 +48,7 @@ def heads() -> dict[str, bytes]:
 
 
 def broken(good: bytes, random: Random) -> bytes:
-    """Return a file with some of its bytes changed, mostly in its head, and perhaps cut."""
+    """Return a file with some of its bytes changed, mostly in its header, and perhaps cut."""
     data = bytearray(good)
     for _ in range(random.randint(1, 6)):
         at = random.randrange(min(len(data), random.choice((32, 200, len(data)))))
@@ -57,14 +57,14 @@ def broken(good: bytes, random: Random) -> bytes:
 
 
 def test_every_format_is_tried() -> None:
-    """The formats whose readers raise what others do not would be left out."""
+    """Formats whose readers raise unusual errors would be left out."""
     assert {"AVIF", "DDS", "SPIDER", "TIFF", "ICO", "JPEG2000", "PNG", "WEBP"} <= set(heads())
 
 
 @bounded
 @given(st.randoms(use_true_random=False))
 def test_whatever_a_reader_raises_costs_that_image_only(random: Random) -> None:
-    """An image whose reader raises another error than usual jammed a person's page for good."""
+    """An image whose reader raises an unusual error blocked a person's page for good."""
     asyncio.run(_taken([_file(kind, broken(good, random)) for kind, good in heads().items()]))
 
 
@@ -73,7 +73,7 @@ def _file(kind: str, data: bytes) -> File:
 
 
 async def _taken(files: Sequence[File]) -> None:
-    """Do with each image all that is done with one that comes from outside."""
+    """Do everything with each image that is done with images from outside."""
     for file in files:
         assert shown_file("ada", "msg", file).size == len(file.data)
         with suppress(Declined):
@@ -100,7 +100,7 @@ def test_images_are_opened_by_named_formats_only() -> None:
 
 @pytest.mark.parametrize("kind", ["AVIF", "DDS", "SPIDER", "PNG"])
 async def test_a_page_goes_on_after_broken_images(kind: str) -> None:
-    """The line would be repeated forever and all lines behind it would wait."""
+    """The message would be repeated forever and all later messages would wait."""
     random = Random(kind)
     async with (
         running(web_chat(port=0), ScriptedHandler()) as web,

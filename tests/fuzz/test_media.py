@@ -1,4 +1,4 @@
-"""Documents, videos and sounds of strangers: each ends within bounds, and the next one is read."""
+"""Strangers' documents, videos and sounds: each ends within limits, and the next one is read."""
 
 import asyncio
 import random
@@ -61,7 +61,7 @@ EVERY_USE: Mapping[str, Doing] = {
 
 @cache
 def office_file(trick: str) -> bytes:
-    """Return a hostile file; packing some takes a second, and two tests read them."""
+    """Return a hostile file; packing some takes a second, and two tests use them."""
     return OFFICE[trick]()
 
 
@@ -71,7 +71,7 @@ def file(data: bytes) -> File:
 
 @pytest.fixture(autouse=True)
 def strict(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the process have little processor time, so that the longest file takes a test seconds."""
+    """Give the process little processor time, so that the longest file takes a test seconds."""
     less = (
         "from backends.media.helper import worker as w; w._NICE = 0;"
         "w._SOONER = {task: (w.MEMORY // 2, 2) for task in w.MediaTask}; w.main()"
@@ -81,7 +81,7 @@ def strict(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def within(memory: int) -> Iterator[None]:
-    """Fail where the bot itself takes that much memory."""
+    """Fail if the bot itself takes that much memory."""
     tracemalloc.start()
     try:
         yield
@@ -100,7 +100,7 @@ async def goes_on() -> None:
 
 @pytest.mark.parametrize("trick", OFFICE)
 async def test_hostile_office_files(trick: str) -> None:
-    """A file of some kilobytes would take all memory, or the bot with it."""
+    """A file of a few kilobytes would take all memory, or crash the bot."""
     data = office_file(trick)
     with within(2 * len(data) + 20_000_000):
         with suppress(DocumentError):
@@ -124,7 +124,7 @@ async def test_hostile_pdfs(trick: str) -> None:
 
 
 async def test_what_is_bounded_is_told_as_such() -> None:
-    """A bomb would be told to be damaged, and its sender would try to mend it."""
+    """The sender of a bomb would be told that it is damaged, and try to repair it."""
     for trick, fault in (
         ("blanks", Fault.TOO_LARGE),
         ("elements", Fault.TOO_LARGE),
@@ -161,14 +161,14 @@ def read_here(data: bytes) -> None:
 @bounded
 @given(damaged(OFFICE_FILES, "<I"))
 def test_damaged_office_files(data: bytes) -> None:
-    """A damaged file would end with an error that names no reason."""
+    """A damaged file would end in an error that gives no reason."""
     read_here(data)
 
 
 @bounded
 @given(markup, st.sampled_from(["docx", "xlsx", "text", "spreadsheet"]))
 def test_office_files_of_any_markup(inside: str, kind: str) -> None:
-    """Elements in an order that no program writes would end with an error that names no reason."""
+    """Elements in an order that no program writes would end in an error that gives no reason."""
     read_here(of_kind(kind, inside))
 
 
@@ -199,7 +199,7 @@ def test_office_files_of_any_markup(inside: str, kind: str) -> None:
     st.sampled_from(["docx", "xlsx", "text", "spreadsheet"]),
 )
 def test_office_files_of_any_elements(names: list[str], kind: str) -> None:
-    """Cells outside of rows and rows outside of tables would end with an error without a reason."""
+    """Cells outside rows and rows outside tables would end in an error that gives no reason."""
     body = "".join(f"<{name}>7" for name in names) + "".join(f"</{name}>" for name in names[::-1])
     read_here(of_kind(kind, body))
 
@@ -207,7 +207,7 @@ def test_office_files_of_any_elements(names: list[str], kind: str) -> None:
 @bounded
 @given(st.data())
 def test_damaged_pdfs(data: st.DataObject) -> None:
-    """A damaged PDF would end the bot, or with an error that names no reason."""
+    """A damaged PDF would crash the bot, or end in an error that gives no reason."""
     pytest.importorskip("pypdfium2", reason="PDFs need usher-bot[media]")
     if data.draw(st.integers(0, 7)) and EXAMPLES <= 50:
         return  # each takes a process: fewer in the normal run
@@ -232,7 +232,7 @@ def made_video(kind: str, **how: Any) -> bytes:
 
 
 async def survived(data: bytes) -> None:
-    """Fail if a use of a file ends other than with a result or an error of its own."""
+    """Fail if using a file ends in anything but a result or its own error."""
     for use in EVERY_USE.values():
         told = ""
         try:
@@ -244,7 +244,7 @@ async def survived(data: bytes) -> None:
 
 @pytest.mark.parametrize("kind", KINDS_OF_VIDEO)
 async def test_videos_and_sounds_that_are_cut_off(kind: str) -> None:
-    """An upload that broke off would end the bot."""
+    """A broken upload would crash the bot."""
     whole = made_video(kind, frames=4)
     shares = (0.02, 0.5, 0.97)
     one = KINDS_OF_VIDEO.index(kind) % len(shares)  # of each kind in the normal run
@@ -267,7 +267,7 @@ def crafted(whole: bytes, rng: random.Random) -> bytes:
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS_OF_VIDEO)
 async def test_crafted_videos_and_sounds(kind: str) -> None:
-    """A crafted video would end the bot, or ask the kernel for what a good one never needs."""
+    """A crafted video would crash the bot, or ask the kernel for what a good one never needs."""
     for seed in range(4):
         data = crafted(made_video(kind, frames=4), random.Random(seed))
         with within(2 * len(data) + 30_000_000):
@@ -276,7 +276,7 @@ async def test_crafted_videos_and_sounds(kind: str) -> None:
 
 
 def stated(kind: str, mark: bytes, at: int, new: bytes) -> bytes:
-    """Return a video with other bytes at some distance from a mark in it, which must be there."""
+    """Return a video with other bytes at some distance from a marker, which must be in it."""
     data = bytearray(made_video(kind, frames=4))
     found = data.index(mark)
     data[found + at : found + at + len(new)] = new

@@ -1,4 +1,4 @@
-"""Whatever a person types, presses or sends off becomes checked values or one clear refusal."""
+"""Whatever a person types, presses or submits becomes checked values or one clear refusal."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -69,7 +69,7 @@ def _require_words(*told: str) -> None:
 @bounded
 @given(commands, lines, st.booleans())
 def test_typed_calls(command: Command, line: str, model: bool) -> None:
-    """Some line would crash the handler, or bring a value out of its bounds to a handler."""
+    """Some text would crash the handler, or pass it a value outside its limits."""
     try:
         _require_sound(command, parse(command, line, lambda _: model))
     except Declined as bad:
@@ -79,7 +79,7 @@ def test_typed_calls(command: Command, line: str, model: bool) -> None:
 
 @st.composite
 def calls(draw: Any) -> tuple[Command, dict[str, Any]]:
-    """Return a command with any values for its own options, and now and then for another."""
+    """Return a command with arbitrary values for its own options, and sometimes for another's."""
     command = draw(commands)
     own = [param.name for param in command.params]
     given_ones = draw(st.lists(st.sampled_from(own), unique=True)) if own else []
@@ -99,7 +99,7 @@ def calls(draw: Any) -> tuple[Command, dict[str, Any]]:
 @example((_named("image"), {"prompt": "a", "count": 10**6}))
 @example((_named("image"), {"prompt": "a", "strength": float("nan")}))
 def test_options_a_platform_has_typed(called: tuple[Command, Mapping[str, Any]]) -> None:
-    """Discord's client can be replaced: what it sends is as free as a typed line."""
+    """Discord's client can be replaced: what it sends is as free as typed text."""
     command, options = called
     with suppress(Declined):
         _require_sound(command, check(command, options))
@@ -108,7 +108,7 @@ def test_options_a_platform_has_typed(called: tuple[Command, Mapping[str, Any]])
 @bounded
 @given(texts | lines)
 def test_what_is_cleaned_can_be_stored_and_shown(text: str) -> None:
-    """A sign no database or chat takes would stop a job after it was accepted."""
+    """A character that no database or chat accepts would stop a job after it was accepted."""
     cleaned = clean(text)
     cleaned.encode()
     assert clean(cleaned) == cleaned
@@ -118,7 +118,7 @@ def test_what_is_cleaned_can_be_stored_and_shown(text: str) -> None:
 @bounded
 @given(lines)
 def test_lines_of_the_web_page(line: str) -> None:
-    """A line of the web chat would be lost before anyone could answer it."""
+    """A message in the web chat would be lost before anyone could answer it."""
     command, rest = split_command(line)
     assert isinstance(command, str)
     assert command
@@ -141,7 +141,7 @@ def test_lines_of_the_web_page(line: str) -> None:
 @example("/\N{CAT FACE}", [MessageEntity("bot_command", 0, 2)])  # half a cat
 @example("/\ud800", [MessageEntity("bot_command", 0, 2)])
 def test_telegrams_marks_over_any_text(text: str, marks: list[MessageEntity]) -> None:
-    """Marks that do not fit their text (a half sign, a length beyond the end) would crash it."""
+    """Entities that do not fit their text (half a character, a length too long) would crash it."""
     found = typed(text, marks)
     if found is not None:
         assert isinstance(found.command, str)
@@ -163,7 +163,7 @@ def test_telegrams_marks_over_any_text(text: str, marks: list[MessageEntity]) ->
 @example("cancel:" + "9" * 5000)
 @example("cancel:1\n")
 def test_button_ids(data: str) -> None:
-    """A forged button id would crash the platform, or smuggle in more than a command and numbers."""
+    """A forged button id would crash the platform, or contain more than a command and numbers."""
     for press in (telegram_render.pressed(data), discord_views.pressed(data)):
         if press is None:
             continue

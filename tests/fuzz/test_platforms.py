@@ -1,4 +1,4 @@
-"""What chat platforms and browsers hand on of strangers: updates, forms, requests."""
+"""What chat platforms and browsers pass on from strangers: updates, forms, requests."""
 
 import asyncio
 import json
@@ -78,7 +78,7 @@ RECEPTION = _reception()
 
 
 class _Bot:
-    """Answers one look for updates as the library reads it."""
+    """Answers one call for updates as the library reads it."""
 
     def __init__(self, payload: bytes) -> None:
         self._payload = payload
@@ -129,7 +129,7 @@ def test_updates_of_telegram(update: Any) -> None:
 @bounded
 @given(values.map(json.dumps) | texts)
 def test_answers_that_are_not_of_telegram(payload: str) -> None:
-    """The answer of a proxy would stop the platform."""
+    """A proxy's answer would stop the platform."""
     asyncio.run(_callers(payload.encode("utf-8", "surrogatepass")))
 
 
@@ -149,7 +149,7 @@ FORM: dict[str, Any] = {
 @example({"custom_id": "form:edit:7", "components": [{"component": {}}]})
 @example({"custom_id": "form:edit:7", "components": [{"component": {"value": "x"}}, 7]})
 def test_forms_of_discord(data: Any) -> None:
-    """A form of another shape would be lost without a word, or bring in other values."""
+    """A form of another shape would silently be lost, or add other values."""
     if not isinstance(data, dict):
         return
     found = discord_forms.filled_in(data)
@@ -185,7 +185,7 @@ asked = st.tuples(st.sampled_from([b"GET", b"POST", b"HEAD", b"OPTIONS", b"TRACE
 
 
 async def test_any_request_is_answered(caplog: pytest.LogCaptureFixture) -> None:
-    """Some request would be a bug: a traceback a stranger can have at any time."""
+    """Some request would be a bug: a traceback that a stranger can cause at any time."""
     async with running(web_chat(port=0), ScriptedHandler()) as web:
         port = int(URL(web.url).port or 0)
         loop = asyncio.get_running_loop()
@@ -205,7 +205,7 @@ async def test_any_request_is_answered(caplog: pytest.LogCaptureFixture) -> None
 
 
 async def _status(port: int, method: bytes, path: bytes, heads: dict[str, bytes]) -> int | None:
-    """Return the status of the answer, None where the connection is just closed."""
+    """Return the status of the answer, or None where the connection is just closed."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     ours = {"Host": f"127.0.0.1:{port}".encode(), "Origin": f"http://127.0.0.1:{port}".encode()}
     lines = [b"%s: %s" % (name.encode(), value) for name, value in (ours | heads).items()]

@@ -1,4 +1,4 @@
-"""Whatever a server answers becomes plain values or an error the queue knows how to treat."""
+"""Any answer of a server becomes plain values or an error the queue can treat."""
 
 import asyncio
 import json
@@ -70,7 +70,7 @@ messages = st.sampled_from(MESSAGES).flatmap(lambda good: spoiled(good) | st.jus
 @bounded
 @given(st.lists(messages.map(json.dumps) | texts, max_size=8))
 def test_comfyui_messages(sent: list[str]) -> None:
-    """One odd message would end the ear on an attempt, or show people nonsense."""
+    """One odd message would end the listening to an attempt, or show people nonsense."""
     tracker, before = Tracker(KEY, GRAPH), 0.0
     for text in sent:
         message = read_message(text)
@@ -88,7 +88,7 @@ def test_comfyui_messages(sent: list[str]) -> None:
 
 
 def framed(kind: int, header: Any, data: bytes, length: int | None = None) -> bytes:
-    """Return a frame with a header; `length` is what it says of that header's, if not the truth."""
+    """Return a frame with a header; `length` is the length stated for it, if not the true one."""
     head = json.dumps(header).encode()
     return struct.pack(">II", kind, len(head) if length is None else length) + head + data
 
@@ -111,7 +111,7 @@ PREVIEW = {"prompt_id": KEY, "image_type": "image/png"}
 @example(framed(4, {**PREVIEW, "image_type": "text/html"}, b"x"))
 @example(framed(1, PREVIEW, b"x"))
 def test_comfyui_frames(frame: bytes) -> None:
-    """One odd frame would end the ear, or be shown as an image of another kind or person."""
+    """One odd frame would end the listening, or be shown as an image of another kind or person."""
     preview = read_preview(frame, KEY)
     if preview is not None:
         assert preview.mime in {"image/jpeg", "image/png", "image/webp"}
@@ -158,7 +158,7 @@ DRAWS = ModelSpec(
 
 @asynccontextmanager
 async def answering(good: Mapping[str, Any], path: str, bad: Any) -> AsyncIterator[Http]:
-    """Serve good answers, but for one path, to this client."""
+    """Serve this client good answers, except for one path."""
     table = {each: _text(answer) for each, answer in good.items()}
     table[path] = _text(bad)
     bodies = {each: text.encode("utf-8", "surrogatepass") for each, text in table.items()}
@@ -172,7 +172,7 @@ def _text(answer: Any) -> str:
 
 @asynccontextmanager
 async def serving(body_of: Callable[[str], bytes | None]) -> AsyncIterator[Http]:
-    """Serve the body of each path to this client; 404 where there is none."""
+    """Serve this client the body of each path; 404 where there is none."""
     ended: set[asyncio.Future[None]] = set()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -205,7 +205,7 @@ async def serving(body_of: Callable[[str], bytes | None]) -> AsyncIterator[Http]
 
 
 async def _answered(port: int) -> None:
-    """Return once every earlier connection has been accepted, even one that was given up."""
+    """Return once every earlier connection has been accepted, even an abandoned one."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(b"GET / HTTP/1.1\r\n\r\n")
     await reader.readline()
@@ -214,14 +214,14 @@ async def _answered(port: int) -> None:
 
 
 def spoiled_answer(good: Mapping[str, Any]) -> st.SearchStrategy[tuple[str, Any]]:
-    """Return a path and what is answered there."""
+    """Return a path and its answer."""
     return st.sampled_from(sorted(good)).flatmap(
         lambda path: st.tuples(st.just(path), spoiled(good[path]) | values | texts)
     )
 
 
 async def tried(*asking: Callable[[], Awaitable[Any]]) -> None:
-    """Ask; an error the queue knows is as good as an answer."""
+    """Ask; an error that the queue knows is as good as an answer."""
     for ask in asking:
         with suppress(BackendError):
             await ask()
@@ -230,7 +230,7 @@ async def tried(*asking: Callable[[], Awaitable[Any]]) -> None:
 @bounded
 @given(spoiled_answer(COMFYUI))
 def test_comfyui_answers(spoilt: tuple[str, Any]) -> None:
-    """One odd answer would be a bug, and cost the job instead of a retry."""
+    """One odd answer would be a bug, and cost the job instead of causing a retry."""
     spec = BackendSpec(name="comfy", kind="comfyui", url=URL)
 
     async def play() -> None:
@@ -273,7 +273,7 @@ async def test_the_good_answers_of_comfyui_are_understood() -> None:
 
 
 async def test_a_file_name_that_is_no_text_is_the_servers_fault() -> None:
-    """A result whose name cannot even be asked for would be a bug."""
+    """A result whose name cannot be requested would be a bug."""
     async with answering({}, "/view", "x") as http:
         with pytest.raises(UnreadableAnswer):
             await ComfyUIServer(http).download(ServerFile(filename="\ud800.png"))
@@ -356,7 +356,7 @@ KINDS = (*FLAVOURS, "lmstudio", "lmstudio-0.3")
 
 
 def lists_of(kind: str) -> dict[str, Any]:
-    """Return what a good server of that kind answers."""
+    """Return the answers of a good server of that kind."""
     good: dict[str, Any] = json.loads(json.dumps(LLM))
     if kind == "lmstudio-0.3":
         del good["/api/v1/models"]
@@ -386,7 +386,7 @@ def _connected(kind: type[OpenAI], name: str, options: str) -> OpenAI:
 
 
 def _connect(backend: OpenAI, http: Http) -> None:
-    """Have a server asked through another client."""
+    """Let a server be asked through another client."""
     server = backend._server
     server._http = backend._http = http
 
@@ -395,7 +395,7 @@ NAMED_BY = {"id", "key", "name", "model"}
 
 
 def renamed(value: Any, name: str) -> Any:
-    """Return a document in which every model is called that, and something more."""
+    """Return a document in which every model has this name, and something more."""
     if isinstance(value, dict):
         return {
             key: f"{inner}{name}" if key in NAMED_BY else renamed(inner, name)
@@ -408,7 +408,7 @@ def renamed(value: Any, name: str) -> Any:
 @bounded
 @given(st.data())
 def test_text_servers_lists(kind: str, data: st.DataObject) -> None:
-    """A list with something odd would stop the bot's start, or offer what no one can type."""
+    """An odd list would stop the bot's start, or offer what no one can type."""
     good = lists_of(kind)
     if data.draw(st.booleans()):
         good = renamed(good, data.draw(texts))
@@ -478,7 +478,7 @@ events = (
     )
 )
 def test_streamed_lines(lines: list[str]) -> None:
-    """A line that is none would be a bug, or become text a chat cannot take."""
+    """A malformed line would be a bug, or become text that no chat accepts."""
     reader = AnswerReader()
     with suppress(BackendError, ErrorInAnswer):
         for line in lines:
@@ -504,7 +504,7 @@ WORDS = sorted({word for rule in RULES for word in rule.words} | {"", "no"})
 @example(400, {"error": {"message": SECRET}})
 @example(400, {"error": {"message": f"context size {SECRET}"}})
 def test_errors_of_text_servers(status: int, body: Any) -> None:
-    """An error that cannot be read would be a bug, or its words be shown to people."""
+    """An unreadable error would be a bug, or its text be shown to people."""
     for said in (body, json.dumps(body)):
         error = classify(status, said)
         assert isinstance(error, BackendError)
@@ -523,7 +523,7 @@ OURS = (None, REFUSED, *(rule.told for rule in RULES), problem(ProblemKind.TOO_L
     st.sampled_from(["", "CUDA error: ", "out of memory "]) | texts,
 )
 def test_failures_of_comfyui(node: str, kind: str, raised: str, said: str) -> None:
-    """People would be shown paths of the server, or what another person asked it for."""
+    """People would be shown paths of the server, or another person's request."""
     drawing = read_templates(DRAWS).all[0]
     failed = NodeFailure(
         node_id=node,
@@ -553,7 +553,7 @@ def test_failures_of_comfyui(node: str, kind: str, raised: str, said: str) -> No
     | st.sampled_from([b'{"a":' * 20_000, b"9" * 10_000, b'"\\ud800"', b"\xff\xfe{\0}\0"]),
 )
 def test_bodies_that_are_no_json(body: bytes) -> None:
-    """Depth, length or encoding of an answer would end the program instead of the request."""
+    """Depth, length or encoding of an answer would crash the program instead of the request."""
 
     async def play() -> Any:
         async with serving(lambda _: body) as http:

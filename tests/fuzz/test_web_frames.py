@@ -1,4 +1,4 @@
-"""Whatever a client sends over the page's socket, the page and everyone else's go on."""
+"""Whatever a client sends over its socket, the page goes on, for it and for everyone else."""
 
 import json
 from pathlib import Path
@@ -57,7 +57,7 @@ NUMBERS = (2**31, 2**53 + 1, 2**63 - 1, 2**63, 10**30, -1, -(2**63), -(2**63) - 
 async def test_numbers_beyond_all_bounds_are_answered(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A number the database cannot hold closed the page, with a traceback each time."""
+    """A number that the database cannot hold closed the page, with a traceback each time."""
     database = await open_database(f"sqlite:///{tmp_path}/a.sqlite", migrations=(MIGRATIONS,))
     log = ChatLog(database)
     hello = {"type": "hello", "log": log.id, "since": 0}

@@ -10,7 +10,7 @@ from tests.processes.installation import until
 
 
 class BotProcess:
-    """One installation; `port` is the one it is up when it listens on."""
+    """One installation; `port` is the port that shows it is up when it listens."""
 
     def __init__(self, folder: Path) -> None:
         self.port = port_of(self)
@@ -26,7 +26,7 @@ class BotProcess:
         await until(self._answers)
 
     async def kill(self) -> None:
-        """End it as by the machine's power: nothing of it runs any more."""
+        """End it as a power failure would: nothing of it runs any more."""
         if self._process is not None:
             self._process.kill()
             await self._process.wait()

@@ -77,7 +77,7 @@ def text(model: str, *, words: str = "hello") -> NewJob:
 
 @dataclass
 class Ends:
-    """Collects the ends of jobs and wakes who waits for them."""
+    """Collects the ends of jobs and wakes the tasks that wait for them."""
 
     by_id: dict[int, Job] = field(default_factory=dict)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -98,7 +98,7 @@ class Ends:
 
 @dataclass
 class Installation:
-    """What a test holds while its queue runs."""
+    """What a test uses while its queue runs."""
 
     queue: JobQueue
     ends: Ends
@@ -152,7 +152,7 @@ async def told(url: str) -> dict[str, Any]:
 
 
 async def set_faults(url: str, **faults: Any) -> None:
-    """Say what goes wrong from now on with a fake server in another process."""
+    """Set what goes wrong from now on with a fake server in another process."""
     async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as client:
         (await client.post(f"{url}/_faults", json=faults)).raise_for_status()
 
@@ -164,7 +164,7 @@ async def die(url: str) -> None:
 
 
 async def until(holds: Callable[[], Any], *, within_s: float = PATIENCE_S) -> None:
-    """Wait until a condition, perhaps an awaitable one, holds: other processes cannot signal."""
+    """Wait until a condition, which may be awaitable, holds: other processes cannot signal."""
     async with asyncio.timeout(within_s):
         while True:
             answer = holds()

@@ -99,7 +99,7 @@ async def program(tmp_path: Path) -> AsyncIterator[Program]:
 async def test_a_call_in_flight_is_answered_when_it_comes_again(
     first: Mapping[str, str], again: Mapping[str, str], stream: bool, program: Program
 ) -> None:
-    """Each crash would lose what programs were waiting for, or put it in line once more."""
+    """Each crash would lose what programs were waiting for, or queue it again."""
     await program.break_off(first, stream=stream)
     await set_faults(program.studio, pace_s=0.0)
     await program.bot.start()
@@ -109,7 +109,7 @@ async def test_a_call_in_flight_is_answered_when_it_comes_again(
 
 
 async def test_an_answer_that_was_complete_is_not_generated_twice(program: Program) -> None:
-    """The GPU would write again what is stored already."""
+    """The GPU would write again what is already stored."""
     await program.break_off(KEY, stream=True)
     await set_faults(program.studio, pace_s=0.0)
     await program.bot.start()

@@ -32,7 +32,7 @@ models:
 
 
 async def test_an_image_is_drawn_and_edited_with_a_mask_and_references(tmp_path: Path) -> None:
-    """Everything from a program's request to a server's calls has to agree."""
+    """The parts between a program's request and a server's calls might not fit together."""
     bot = BotProcess(tmp_path)
     async with painting("sdcpp") as fake, aiohttp.ClientSession() as session:
         bot.configure(configuration(bot.port, fake.url, tmp_path / "usher.sqlite"))

@@ -33,7 +33,7 @@ async def init(folder: Path, environ: Mapping[str, str], *options: str) -> Async
 
 
 async def test_a_token_that_is_typed_is_never_shown(tmp_path: Path) -> None:
-    """A look at the screen, or at its scrollback, would be enough to take the bot over."""
+    """A look at the screen, or at its scrollback, would be enough to take over the bot."""
     async with FakeTelegram() as fake, init(tmp_path, {"TELEGRAM_API": fake.url}) as person:
         await person.types("Address of another server", "")
         await person.types("Memory of the GPU", "8GB")
@@ -63,7 +63,7 @@ async def test_a_token_that_is_typed_is_never_shown(tmp_path: Path) -> None:
 
 
 async def test_ctrl_c_at_a_hidden_question_leaves_a_terminal_that_shows(tmp_path: Path) -> None:
-    """The person's shell would stay blind, beside a file that is half of one."""
+    """The person's shell would no longer show what is typed, and half a file would be left."""
     async with init(tmp_path, {}) as person:
         await person.types("Address of another server", "")
         await person.types("Memory of the GPU", "")

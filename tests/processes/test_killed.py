@@ -1,4 +1,4 @@
-"""The bot's process is killed in the middle of work, and servers die of what they are asked.
+"""The bot's process is killed during work, and servers crash on requests.
 
 `usher run` is a real process here, with a real configuration, database and web chat; so are the
 servers.
@@ -104,7 +104,7 @@ async def ask(bot: Bot, words: str) -> None:
 
 
 async def shown(bot: Bot, words: str) -> dict[str, Any]:
-    """Return the entry of the web chat that ends up with those words and nothing pending."""
+    """Return the entry of the web chat that finally has this text and nothing pending."""
     async with asyncio.timeout(120):
         while True:
             with suppress(TimeoutError):
@@ -116,7 +116,7 @@ async def shown(bot: Bot, words: str) -> dict[str, Any]:
 
 
 async def drawing(comfy: str) -> str:
-    """Return the id of the prompt that runs, once the image itself runs and not its warm-up."""
+    """Return the id of the running prompt, once it is the image's and not that of its warm-up."""
     found: list[str] = []
 
     async def runs() -> bool:
@@ -203,7 +203,7 @@ def _no_long_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_question_that_kills_its_server_is_given_up_and_its_neighbours_are_answered(
     tmp_path: Path,
 ) -> None:
-    """One poisonous request would take the server down forever, with everyone's work."""
+    """One poisonous request would crash the server again and again, with everyone's work."""
     options = ("--size", "qwen=4000", "--step-s", "0.2", "--dies-of", "poison")
     async with respawning("lmstudio", *options) as studio:
         host = HostSpec(
@@ -224,7 +224,7 @@ async def test_a_question_that_kills_its_server_is_given_up_and_its_neighbours_a
 async def test_an_image_that_kills_its_server_is_given_up_and_the_line_goes_on(
     tmp_path: Path,
 ) -> None:
-    """The line of a model would end at the first request its server cannot survive."""
+    """A model's queue would stop at the first request that its server cannot survive."""
     async with respawning("comfyui", "--step-s", "0.02", "--dies-of", "poison") as comfy:
         host = HostSpec(name="gpu", vram_mb=24_000, backends=(backend("comfyui", "comfy", comfy),))
         async with installation(tmp_path, [host], [image_model("sdxl", "comfy")]) as running:

@@ -1,4 +1,4 @@
-"""Each process of a cluster shows what it does, and the holder of the queue the lines as well."""
+"""Each process of a cluster shows its own metrics, and the holder of the queue also the queues'."""
 
 import re
 import signal
@@ -15,7 +15,7 @@ pytest.importorskip("psycopg")
 
 
 async def read(session: aiohttp.ClientSession, usher: Usher) -> Scraped:
-    """Return what a process shows now."""
+    """Return the metrics of a process."""
     await usher.logged("/metrics")
     (address,) = re.findall(r"metrics are at (http://\S+)", usher.log)
     async with session.get(address) as answer:
@@ -26,7 +26,7 @@ async def read(session: aiohttp.ClientSession, usher: Usher) -> Scraped:
 async def test_lines_are_shown_once_and_what_is_done_by_each(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:
-    """A sum over the processes would count each line as often as there are processes."""
+    """A sum over the processes would count each queue as often as there are processes."""
     more = "metrics: {port: 0}\n"
     async with processes(tmp_path, postgres, (), (), more=more) as both:
         jobs = await both.ask(5)

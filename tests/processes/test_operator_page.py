@@ -29,7 +29,7 @@ QUEUE, FRONT = ("--roles", "queue"), ("--roles", "web")
 
 
 async def address(front: Usher) -> str:
-    """Return where a process serves its page."""
+    """Return the address at which a process serves its page."""
     await front.logged("the page is at")
     (url,) = re.findall(r"the page is at (http://\S+)", front.log)
     return str(url)
@@ -85,7 +85,7 @@ async def test_a_page_beside_the_queue_shows_steers_and_remembers_it(
 
 
 async def _top(usher: Usher) -> TopState | None:
-    """Return what `usher top` reads of a process, None where that knows nothing."""
+    """Return what `usher top` reads from a process, or None while that knows nothing."""
     reader = TopReader(lambda call: control_socket.ask(sign_at(usher.config), call))
     try:
         return await asyncio.to_thread(reader.read)

@@ -31,7 +31,7 @@ class Held:
 
 
 class Bot(BotProcess):
-    """`usher run` with a page, an API and stand-ins, whose file a test writes."""
+    """`usher run` with a page, an API and demo servers; a test writes its file."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -79,7 +79,7 @@ async def bot(tmp_path: Path) -> AsyncIterator[Bot]:
 
 
 async def test_a_signal_and_a_call_change_what_people_may_do(bot: Bot) -> None:
-    """A new admin would need a restart, which loses what runs."""
+    """A new admin would need a restart, which loses running work."""
     bot.write(ADMIN)
     bot.hang_up()
     await until(lambda: bot.logged("the configuration was reloaded: applied: admins"))
@@ -92,7 +92,7 @@ async def test_a_signal_and_a_call_change_what_people_may_do(bot: Bot) -> None:
 
 
 async def test_a_model_is_added_and_taken_out_while_the_bot_runs(bot: Bot) -> None:
-    """A new model would cost all who wait a restart."""
+    """For a new model all waiting people would have to bear a restart."""
     await until(bot.offered)
     bot.models = SDXL
     bot.write()
@@ -109,7 +109,7 @@ async def test_a_model_is_added_and_taken_out_while_the_bot_runs(bot: Bot) -> No
 
 
 async def test_a_bad_file_is_refused_with_its_lines_and_the_bot_goes_on(bot: Bot) -> None:
-    """A typing error would take the bot down, or be noticed at the next start."""
+    """A typing error would stop the bot, or only be noticed at the next start."""
     bot.write("nonsense: 1\n")
     status, told = await bot.reload()
     assert status == 1
@@ -122,7 +122,7 @@ async def test_a_bad_file_is_refused_with_its_lines_and_the_bot_goes_on(bot: Bot
 
 
 async def test_without_a_running_bot_the_call_says_so(bot: Bot) -> None:
-    """A script would believe the change in force."""
+    """A script would believe that the change is in force."""
     await bot.kill()
     status, told = await bot.reload()
     assert status == 2

@@ -1,7 +1,7 @@
-"""Two servers on one GPU, each a process of its own: never both loaded, nothing cut short.
+"""Two servers on one GPU, each a separate process: never both loaded, nothing cut short.
 
-The GPU is a file (`tests.fakes.gpu`); taking more of it than there is runs out of memory as on a
-real one, so a queue that miscounts or does not wait for freed memory is found out.
+The GPU is a file (`tests.fakes.gpu`); taking more than is left runs out of memory as on a real GPU,
+which reveals a queue that miscounts or does not wait for freed memory.
 """
 
 from collections.abc import AsyncIterator
@@ -33,7 +33,7 @@ TOTAL_MB = 24_000
 
 
 class FileProbe:
-    """Measures the GPU as NVML does: what is free of it as a whole, right now."""
+    """Measures the GPU as NVML does: what is free in total right now."""
 
     def __init__(self, gpu: SharedGpu) -> None:
         self._gpu = gpu
@@ -109,7 +109,7 @@ async def test_two_servers_of_one_gpu_take_turns(
 async def test_a_load_that_runs_out_of_memory_is_tried_on_an_emptied_gpu(
     tmp_path: Path, gpu: SharedGpu
 ) -> None:
-    """A model larger than believed could never be loaded beside another."""
+    """A model larger than expected could never be loaded beside another."""
     async with two_servers(tmp_path, qwen_mb=12_000, qwen_believed_mb=4_000, memory=None) as (
         running,
         comfy,

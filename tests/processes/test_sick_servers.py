@@ -1,6 +1,6 @@
-"""Servers that answer late, or accept work and never do it: taken out, and taken back by themselves.
+"""Servers that answer late, or accept work but never do it: disabled and automatically re-enabled.
 
-The servers are processes of their own and the queue speaks to them over sockets.
+The servers are separate processes, and the queue speaks to them over sockets.
 """
 
 from collections.abc import AsyncIterator
@@ -44,7 +44,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 async def servers(
     folder: Path, count: int, **fields: Any
 ) -> AsyncIterator[tuple[Installation, list[str]]]:
-    """Run that many ComfyUI processes, each on a host of its own, and a queue."""
+    """Run this many ComfyUI processes, each on its own host, and a queue."""
     given: dict[str, Any] = {"timeouts": IMPATIENT} | fields
     async with (
         respawning("comfyui", "--step-s", "0.02") as first,
@@ -61,7 +61,7 @@ async def servers(
 
 
 async def waits_because(running: Installation, job: Job, why: WaitCause) -> str:
-    """Return the sentence a waiting job shows, once it is for that reason."""
+    """Return the sentence that a waiting job shows, once it gives that reason."""
     said: list[str] = []
 
     async def holds() -> bool:
@@ -80,7 +80,7 @@ def is_up(running: Installation, name: str) -> bool:
 
 @pytest.mark.parametrize("loaded", [True, False], ids=["while it ran jobs", "before its load"])
 async def test_jobs_of_a_wedged_server_go_elsewhere(tmp_path: Path, *, loaded: bool) -> None:
-    """A hung worker with healthy HTTP would swallow the jobs of everyone."""
+    """A hung worker that still answers HTTP would swallow everyone's jobs."""
     async with servers(tmp_path, 2) as (running, (wedged, healthy)):
         await until(lambda: is_up(running, "c1") and is_up(running, "c2"))
         if loaded:
@@ -113,7 +113,7 @@ async def test_jobs_of_the_only_server_wait_while_it_is_wedged_and_go_on_after_i
 async def test_a_server_that_answers_late_is_taken_out_and_taken_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """People would wait for a server that is not really there, or forever after it is."""
+    """People would wait for a server that does not really work, or forever once it does."""
     async with servers(tmp_path, 1) as (running, (url,)):
         await running.done(image("sdxl"))
         await set_faults(url, hang="/system_stats")

@@ -1,4 +1,4 @@
-"""`usher top` shows a running process, from another one."""
+"""`usher top` shows a running process, from another process."""
 
 import asyncio
 import json
@@ -59,7 +59,7 @@ async def bot(tmp_path: Path) -> AsyncIterator[WatchedBot]:
 
 
 async def test_it_shows_a_running_bot_once(bot: WatchedBot) -> None:
-    """An operator on a terminal would have a log and nothing else."""
+    """An operator on a terminal would have nothing but a log."""
     await bot.start()
     status, shown = await bot.top("--once")
     assert status == 0
@@ -70,7 +70,7 @@ async def test_it_shows_a_running_bot_once(bot: WatchedBot) -> None:
 
 
 async def test_its_json_is_what_the_page_reads(bot: WatchedBot) -> None:
-    """A script would have to read an image."""
+    """A script would have to read a drawing."""
     await bot.start()
     status, shown = await bot.top("--json")
     assert status == 0
@@ -81,7 +81,7 @@ async def test_its_json_is_what_the_page_reads(bot: WatchedBot) -> None:
 
 
 async def test_without_a_bot_it_says_so(bot: WatchedBot) -> None:
-    """An empty image would look like a bot without work."""
+    """An empty display would look like a bot without work."""
     status, shown = await bot.top("--once")
     assert status == 2
     assert "no running bot uses" in shown
@@ -89,7 +89,7 @@ async def test_without_a_bot_it_says_so(bot: WatchedBot) -> None:
 
 @pytest.mark.parametrize("key", ["q", ESC, CTRL_C])
 async def test_a_key_ends_it_and_leaves_the_terminal_as_it_was(bot: WatchedBot, key: str) -> None:
-    """The operator's shell would show no cursor, no lines of before, or nothing that is typed."""
+    """The operator's shell would show no cursor, no earlier lines, or nothing that is typed."""
     await bot.start()
     async with at_terminal(bot.command(), XTERM) as person:
         await until(lambda: person.seen.count("usher  ") > 1)  # it repaints

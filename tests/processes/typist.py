@@ -1,4 +1,4 @@
-"""A person at a terminal of their own, in which a program runs."""
+"""A person at a separate terminal, in which a program runs."""
 
 import asyncio
 import os
@@ -35,7 +35,7 @@ class Typist:
         return bool(termios.tcgetattr(self._terminal)[3] & termios.ECHO)
 
     async def sees(self, words: str) -> None:
-        """Wait until words are written that were not before the last answer."""
+        """Wait until a text appears that was not there before the last answer."""
         await until(lambda: words in self.seen[self._read_to :])
 
     async def types(self, question: str, answer: str, end: str = "\n") -> None:
@@ -50,7 +50,7 @@ class Typist:
 
 
 def _as_from_a_shell() -> None:
-    """Take the terminal, and Ctrl-C, which may be ignored where the tests run."""
+    """Take over the terminal, and Ctrl-C, which may be ignored where the tests run."""
     ioctl(1, termios.TIOCSCTTY, 0)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 

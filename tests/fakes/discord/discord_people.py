@@ -195,7 +195,7 @@ class Person:
     async def send_off(
         self, opened: FakeInteraction, /, **values: str | FakeFile
     ) -> FakeInteraction:
-        """Fill in the form an interaction was answered with, over what it holds, and send it."""
+        """Complete the form an interaction was answered with, keeping its values, and send it."""
         if opened.form is None:
             raise AssertionError("there is no form")
         filled = opened.fields | values

@@ -1,4 +1,4 @@
-"""Several `usher run` on one PostgreSQL database, each a process of its own."""
+"""Several `usher run` on one PostgreSQL database, each a separate process."""
 
 import asyncio
 import signal
@@ -41,7 +41,7 @@ TRY_S = 3.0
 
 
 class Usher:
-    """`usher run` as a process of its own."""
+    """`usher run` as a separate process."""
 
     def __init__(
         self,
@@ -77,11 +77,11 @@ class Usher:
 
     @property
     def config(self) -> Path:
-        """The file of its configuration."""
+        """The path of its configuration."""
         return self._config
 
     def rewrite(self, old: str, new: str) -> None:
-        """Change its configuration, of which it is not told."""
+        """Change its configuration, without telling it."""
         text = self._config.read_text(encoding="utf-8")
         self._config.write_text(text.replace(old, new, 1), encoding="utf-8")
 
@@ -105,18 +105,18 @@ class Usher:
         return (await checking.communicate())[0].decode()
 
     def is_named(self, holder: str) -> bool:
-        """Return whether a post's holder is this process."""
+        """Return whether a role's holder is this process."""
         return self.process is not None and f":{self.process.pid}:" in holder
 
     async def logged(self, words: str) -> None:
-        """Wait until words stand in its log."""
+        """Wait until a text is in its log."""
         async with asyncio.timeout(PATIENCE_S):
             while words not in self.log:  # noqa: ASYNC110  # another process: nothing signals
                 await asyncio.sleep(0.05)
 
     @property
     def runs(self) -> bool:
-        """Whether it has not ended."""
+        """Whether it is still running."""
         return self.process is not None and self.process.returncode is None
 
     @property
@@ -135,7 +135,7 @@ class Processes:
     asked: int = 0
 
     async def holder(self, post: str = "queue") -> Usher:
-        """Return the running process that holds a post, as soon as one does."""
+        """Return the running process that holds a role, as soon as one does."""
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 assert any(usher.runs for usher in self.ushers)
@@ -168,7 +168,7 @@ class Processes:
                 await asyncio.sleep(0.05)
 
     async def first_words(self, usher: Usher) -> None:
-        """Ask a process for a streamed answer, and wait until the first of it has come."""
+        """Ask a process for a streamed answer, and wait until its first part has come."""
         question = {"role": "user", "content": "a question"}
         body = {"model": "llama", "messages": [question], "stream": True}
         url = f"http://127.0.0.1:{usher.port}/v1/chat/completions"
@@ -177,7 +177,7 @@ class Processes:
             await answer.content.readuntil(b'"content":')
 
     async def all_done(self, jobs: Sequence[int]) -> None:
-        """Wait until every job has ended well; each is read from a process that answers."""
+        """Wait until every job has succeeded; each is read from a process that answers."""
         async with asyncio.timeout(PATIENCE_S):
             for job in jobs:
                 while (state := await self._state(job)) != "completed":
@@ -194,7 +194,7 @@ class Processes:
         return ""
 
     def end_leases(self) -> None:
-        """End the lease of every post, as time would."""
+        """End the lease of every role, as time would."""
         end_leases(self.server.url(self.database))
 
     def sql(self, query: str) -> list[tuple[object, ...]]:
@@ -209,7 +209,7 @@ async def processes(
     more: str = "",
     service_s: float = 0.05,
 ) -> AsyncIterator[Processes]:
-    """Start one process for each list of further options; kill those that are left at the end.
+    """Start one process for each list of additional options; kill the remaining ones at the end.
 
     An answer takes `service_s` to be written.
     """

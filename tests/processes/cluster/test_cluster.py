@@ -23,7 +23,7 @@ chats:
 async def test_another_process_goes_on_after_one_ends(
     tmp_path: Path, postgres: PostgresServer, how: signal.Signals
 ) -> None:
-    """The bot would be away for as long as no one starts it again."""
+    """The bot would be away until a person starts it again."""
     async with processes(tmp_path, postgres, (), ()) as both:
         jobs = await both.ask(5)
         first = await both.holder()
@@ -69,7 +69,7 @@ async def test_a_process_that_was_frozen_writes_nothing_more(
 async def test_chats_and_programs_go_on_while_the_queue_moves(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:
-    """People would wait for their answers until the chat was connected again, too."""
+    """People would also wait for their answers until the chat is connected again."""
     async with FakeTelegram() as fake:
         chats = ON_TELEGRAM.format(token=fake.token, url=fake.url)
         queue, front = ("--roles", "queue"), ("--roles", "telegram")
@@ -90,7 +90,7 @@ async def test_chats_and_programs_go_on_while_the_queue_moves(
 
 
 def _answers(fake: FakeTelegram) -> int:
-    """Count the answers that a person sees; those that grow are drafts."""
+    """Count the answers that a person sees; answers that grow are drafts."""
     chat = fake.person(7).chat
     whole = [message.shown for message in chat.from_bot]
     return sum("stand-in" in text for text in (*whole, *map(" ".join, chat.drafts.values())))
@@ -114,7 +114,7 @@ async def test_answers_are_shown_while_another_process_has_them_written(
 async def test_a_page_whose_address_is_taken_ends_no_other_duty(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:
-    """A stand-by would end when it takes everything over, once and again."""
+    """A stand-by would end each time it takes over."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         chats = f"chats:\n  web: {{port: {taken.getsockname()[1]}}}\n"
         async with processes(tmp_path, postgres, (), more=chats) as made:
@@ -128,7 +128,7 @@ async def test_a_page_whose_address_is_taken_ends_no_other_duty(
 async def test_a_chat_that_refuses_the_bot_ends_no_other_duty(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:
-    """A token that was withdrawn would stop the queue and the other chats."""
+    """A withdrawn token would stop the queue and the other chats."""
     async with FakeTelegram() as fake:
         withdrawn = ON_TELEGRAM.format(token="700:withdrawn", url=fake.url)
         chats = withdrawn + "  web: {port: 0}\n"

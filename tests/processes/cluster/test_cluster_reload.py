@@ -1,4 +1,4 @@
-"""The configuration of several processes on one database is changed, one after the other."""
+"""The configuration of several processes on one database is changed, one process after another."""
 
 import asyncio
 import sys
@@ -16,7 +16,7 @@ NOTHING_CHANGED = "nothing was changed: the bot keeps its previous configuration
 
 
 async def reload_of(usher: Usher, change: tuple[str, str]) -> tuple[int | None, list[str]]:
-    """Change the file of one process and have it reload."""
+    """Change the file of one process and let it reload."""
     usher.rewrite(*change)
     called = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "bot", "reload", "-c", str(usher.config)),
@@ -31,7 +31,7 @@ async def reload_of(usher: Usher, change: tuple[str, str]) -> tuple[int | None, 
 async def test_processes_are_reloaded_one_after_the_other(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:
-    """One would go on with the old limits unseen, and end the other at the next takeover."""
+    """One would unnoticed keep the old limits, and end the other at the next takeover."""
     change = ("open_per_person: 1000", "open_per_person: 900")
     async with processes(tmp_path, postgres, (), ()) as cluster:
         await cluster.ask(2)

@@ -1,4 +1,4 @@
-"""What a bot did is in its history after it was killed in the middle of a minute."""
+"""A bot killed in the middle of a minute has its last jobs in its history."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ class RecordedBot(BotProcess):
     """`usher run` with a page, asked as `usher top` asks."""
 
     async def asked(self, call: str) -> dict[str, Any] | None:
-        """Return what it answers, None while it does not."""
+        """Return its answer, or None while there is none."""
         try:
             line = await asyncio.to_thread(
                 control_socket.ask, self._config.parent / "usher.sqlite", call
@@ -58,7 +58,7 @@ async def bot(tmp_path: Path) -> AsyncIterator[RecordedBot]:
 
 
 async def test_jobs_of_the_running_minute_are_found_after_a_kill(bot: RecordedBot) -> None:
-    """A crash would tear holes into the image just where an operator looks for its cause."""
+    """A crash would leave gaps just where an operator looks for its cause."""
     async with opened(f"http://127.0.0.1:{bot.port}/") as page:
         for _ in range(IMAGES):
             await page.say("/image flux cat")

@@ -1,4 +1,4 @@
-"""A process that does not belong to the others on its database ends with a sentence, and changes nothing."""
+"""A process that does not fit the others on its database ends with a message, changing nothing."""
 
 import asyncio
 import signal
@@ -52,7 +52,7 @@ def told(folder: Path) -> list[str]:
 
 
 async def refused(folder: Path, text: str) -> str:
-    """Return the one sentence with which a process ends, which must be for its configuration."""
+    """Return the one sentence with which a process ends, which must be due to its configuration."""
     before = len(told(folder))
     async with started(folder, text) as process, asyncio.timeout(ENDS_S):
         assert await process.wait() == 1
@@ -61,7 +61,7 @@ async def refused(folder: Path, text: str) -> str:
 
 
 def rows(postgres: PostgresServer, name: str) -> object:
-    """Return what must not change: the roles but for their leases, and the jobs."""
+    """Return what must not change: the roles except their leases, and the jobs."""
     return [
         postgres.sql("SELECT name, holder, epoch, about FROM roles ORDER BY name", database=name),
         postgres.sql("SELECT * FROM jobs ORDER BY id", database=name),
@@ -123,7 +123,7 @@ def _wait_for(postgres: PostgresServer, name: str, model: str) -> None:
 
 
 async def test_of_two_that_start_at_once_one_ends(tmp_path: Path, postgres: PostgresServer) -> None:
-    """Neither sees the other before it applies; the one that stands by would lead one day."""
+    """Neither sees the other before it applies; the one on stand-by would lead one day."""
     text = CONFIG.format(database=postgres.url(postgres.database()))
     async with (
         started(tmp_path / "one", text) as one,
@@ -140,7 +140,7 @@ async def test_of_two_that_start_at_once_one_ends(tmp_path: Path, postgres: Post
 async def test_as_many_sessions_are_opened_as_the_manual_says(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:
-    """The server would have none left, perhaps only when another machine takes over."""
+    """The server would run out of sessions, perhaps only when another machine takes over."""
     name = postgres.database()
     text = CONFIG.format(database=postgres.url(name)) + "api: {port: 0, open: true}\n"
     sessions = f"SELECT count(*) FROM pg_stat_activity WHERE datname = '{name}'"

@@ -1,4 +1,4 @@
-"""A process whose machine loses the network is followed, on a real cable that is pulled."""
+"""A process whose machine loses the network is followed, with a real cable that is cut."""
 
 from pathlib import Path
 

@@ -78,7 +78,7 @@ def test_a_long_text_is_one_value() -> None:
 def test_a_number_of_thousands_of_digits_is_refused_before_it_is_parsed(
     number: bytes, size: int
 ) -> None:
-    """Of 60 MB of them, a second goes by in the parser, and everything waits."""
+    """The parser would block everything for a second with 60 MB of them."""
     fits_in = number.ljust(NUMBER_MOST, b"7")
     text = b'{"a": "' + b"7" * 5_000 + b'\\"", "b": [' + (fits_in + b",") * 20 + fits_in
     fits(ValueCount(), [text[at : at + size] for at in range(0, len(text), size)])

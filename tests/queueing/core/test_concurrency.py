@@ -1,4 +1,4 @@
-"""Groups of tasks and timeouts, alike on every Python."""
+"""Groups of tasks and timeouts behave the same on every Python."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -47,7 +47,7 @@ GROUPS = [group_fails_in_its_block, group_fails_after_its_block]
 
 
 async def counted(group: Callable[[], Awaitable[None]]) -> int:
-    """Return how many cancellations a task still has to heed after a group of its has failed."""
+    """Return how many cancellations a task still has to obey after one of its groups has failed."""
     with pytest.raises(ExceptionGroup):
         await group()
     await asyncio.sleep(1)  # a cancellation that is none of ours would arrive here
@@ -70,7 +70,7 @@ def test_a_group_that_failed_leaves_its_owner_uncancelled(
 async def test_a_timeout_is_told_from_a_cancellation_after_a_group_has_failed(
     group: Callable[[], Awaitable[None]], seconds: float
 ) -> None:
-    """A connection that is not answered would end the task that makes it."""
+    """An unanswered connection would end the task that makes it."""
     await counted(group)
     with pytest.raises(TimeoutError):
         async with timeout(seconds):
@@ -78,7 +78,7 @@ async def test_a_timeout_is_told_from_a_cancellation_after_a_group_has_failed(
 
 
 async def _keeps_going(*, outer: bool) -> None:
-    """Begin again whatever fails, as all that must stay up does."""
+    """Begin again after every failure, as everything does that must stay up."""
     while True:
         with suppress(ExceptionGroup):
             async with TaskGroup() as group:
@@ -114,7 +114,7 @@ def test_a_failure_within_does_not_hide_that_of_the_group_around() -> None:
 
 @in_virtual_time
 async def test_a_cancelled_task_may_still_wait_for_so_long() -> None:
-    """The steps after one that takes too long would be left out: a server would work on for no one."""
+    """The steps after a slow one would be skipped: a server would work on for no one."""
     steps = list[str]()
 
     async def work() -> None:
@@ -139,7 +139,7 @@ async def test_a_cancelled_task_may_still_wait_for_so_long() -> None:
 
 @in_virtual_time
 async def test_a_cancellation_is_none_of_the_timeout() -> None:
-    """A stop would be taken for a server that is late."""
+    """A stop would be mistaken for a slow server."""
 
     async def work() -> None:
         async with timeout(1):
@@ -154,7 +154,7 @@ async def test_a_cancellation_is_none_of_the_timeout() -> None:
 
 @in_virtual_time
 async def test_a_timeout_within_leaves_the_one_around_alone() -> None:
-    """The whole call would be given up with its first attempt."""
+    """The whole call would be abandoned with its first attempt."""
     async with timeout(5) as whole:
         with suppress(TimeoutError):
             async with timeout(1):
@@ -169,7 +169,7 @@ async def test_a_timeout_within_leaves_the_one_around_alone() -> None:
 
 @in_virtual_time
 async def test_the_end_of_a_block_can_be_moved() -> None:
-    """An attempt that shows signs of life would be given up."""
+    """An attempt that still reports progress would be abandoned."""
     now = asyncio.get_running_loop().time()
     async with timeout_at(None) as limit, timeout(None):
         limit.reschedule(now + 1)

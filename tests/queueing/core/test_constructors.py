@@ -1,4 +1,4 @@
-"""A value made quickly is the value its class makes."""
+"""A value that is made quickly equals the value its class makes."""
 
 from dataclasses import FrozenInstanceError, dataclass, field, replace
 
@@ -42,7 +42,7 @@ class Hand:
 
 
 def test_a_field_whose_default_is_made_each_time_must_be_given() -> None:
-    """One default made once would be shared by all values."""
+    """One default value would be shared by all."""
     assert quick(Hand)(gpus={"hearts": 7}) == Hand(gpus={"hearts": 7})
     with pytest.raises(TypeError):
         quick(Hand)(player="north")

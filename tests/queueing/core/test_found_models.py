@@ -1,4 +1,4 @@
-"""Models that servers offer by themselves: which are the same, and what the others are called."""
+"""Models that servers offer themselves: which are the same, and the names of the others."""
 
 import pytest
 from hypothesis import given
@@ -28,7 +28,7 @@ def placed(models: tuple[ModelSpec, ...]) -> dict[str, tuple[str, ...]]:
 
 
 def test_the_same_model_on_two_servers_is_served_by_both() -> None:
-    """The second GPU would stay idle while people wait for the first one."""
+    """The second GPU would be idle while people wait for the first."""
     models = with_found(catalog(), [found("alpha", "a"), found("alpha", "b", parallel=4)])
     assert placed(models) == {"alpha": ("a", "b")}
     assert models[0].parallel == 1
@@ -44,7 +44,7 @@ def test_the_same_model_on_two_servers_is_served_by_both() -> None:
     ],
 )
 def test_another_model_of_that_name_is_offered_under_one_of_its_own(other: ModelSpec) -> None:
-    """It could not be asked for at all, or a job would be done by a model no one asked for."""
+    """It could not be selected, or a job be done by a model that no one asked for."""
     models = with_found(catalog(), [found("alpha", "a"), other])
     assert placed(models) == {"alpha": ("a",), "alpha-b": ("b",)}
     assert placed(with_found(catalog(*models), [other])) == placed(models)
@@ -67,7 +67,7 @@ def test_what_the_operator_has_placed_stays_there() -> None:
 
 
 def test_one_file_under_two_names_is_one_model() -> None:
-    """A server with two models called alike calls them longer, and would have a line of its own."""
+    """Two models of one name get longer names on their server, which would make other models of them."""
     models = with_found(
         catalog(), [found("alpha", "a"), found("org-alpha", "b", model="org/alpha")]
     )
@@ -75,7 +75,7 @@ def test_one_file_under_two_names_is_one_model() -> None:
 
 
 def test_a_server_that_is_gone_offers_nothing() -> None:
-    """An answer that comes after a reload would bring back what was taken out."""
+    """An answer that comes after a reload would bring back what was removed."""
     assert with_found(catalog(), [found("alpha", "elsewhere")]) == ()
 
 
@@ -91,7 +91,7 @@ def test_a_server_that_is_gone_offers_nothing() -> None:
     )
 )
 def test_looking_again_changes_nothing(offered: list[ModelSpec]) -> None:
-    """Models would gain names with every look, and jobs lose theirs."""
+    """Models would gain names with every check, and jobs lose their models."""
     once = with_found(catalog(), offered)
     assert with_found(catalog(*once), offered) == once
     assert len({model.name for model in once}) == len(once)

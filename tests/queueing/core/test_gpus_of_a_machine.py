@@ -1,4 +1,4 @@
-"""The GPUs of a machine in a running queue: memory, measuring, sleep, pauses and what is told."""
+"""The GPUs of a machine in a running queue: memory, measuring, sleep, pauses and reports."""
 
 import asyncio
 from dataclasses import dataclass, replace
@@ -43,7 +43,7 @@ class Probe:
 
 
 def installation(*models: ModelSpec, **fields: object) -> Installation:
-    """Return a machine with two GPUs; the fake servers have GPUs of their own, which never fill."""
+    """Return a machine with two GPUs; the fake servers have their own GPUs, which never fill."""
     catalog = Catalog(models, (LEFT, RIGHT))
     room = FakeGpu(total_mb=64000, budget_mb=64000)
     servers = {name: FakeServer(name, room) for name in catalog.backends}
@@ -104,7 +104,7 @@ async def test_a_machine_is_paused_and_drained_with_all_its_gpus() -> None:
 
 
 def test_a_copy_and_its_server_are_told_with_their_gpus() -> None:
-    """The page would draw a model on one GPU only."""
+    """The page would draw a model on only one GPU."""
     room = FakeGpu(total_mb=64000, budget_mb=64000)
     catalog = Catalog((QWEN, FLUX), (LEFT, RIGHT))
     backends = {name: FakeBackend(FakeServer(name, room)) for name in catalog.backends}
@@ -124,7 +124,7 @@ def test_a_copy_and_its_server_are_told_with_their_gpus() -> None:
 
 @in_virtual_time
 async def test_models_of_others_on_a_server_over_both_gpus_are_taken_memory_of_both() -> None:
-    """A load beside them would fail, or throw out what another program had loaded."""
+    """A load beside them would fail, or unload what another program had loaded."""
     made = installation(QWEN, FLUX)
     made.servers["big"].others = {"theirs": 20000}
     async with made.queue() as queue:
@@ -139,7 +139,7 @@ async def test_models_of_others_on_a_server_over_both_gpus_are_taken_memory_of_b
 
 @in_virtual_time
 async def test_models_of_others_count_where_nothing_is_measured() -> None:
-    """A GPU that is measured would seem to hold them twice."""
+    """A measured GPU would seem to hold them twice."""
     probe = Probe()
     probe.free = {"box/0": 6000}
     made = installation(QWEN, memory=probe)
@@ -164,7 +164,7 @@ async def test_a_server_over_both_gpus_that_is_down_is_told_with_its_machine() -
 
 @in_virtual_time
 async def test_a_preload_that_finds_no_memory_names_all_its_gpus() -> None:
-    """An admin would make room on the GPU that has it."""
+    """An admin would free memory on the GPU that already has it."""
     made = installation(QWEN)
     made.servers["big"].load_fates = lambda: OutOfMemory("20000 MB needed")
     async with made.queue() as queue:
@@ -198,7 +198,7 @@ class GameOnOneGpu:
 @pytest.mark.parametrize("gpu", ["box/0", "box/1"])
 @in_virtual_time
 async def test_a_game_on_one_gpu_gets_it_from_a_model_that_spans_both(gpu: str) -> None:
-    """The game would run beside half a model, or the other GPU would rest with it."""
+    """The game would run beside half a model, or the other GPU would rest as well."""
     game = GameOnOneGpu()
     small = image_model("small", "draw", vram_mb=4000)
     made = installation(QWEN, FLUX, small, gpus_watch=game)
@@ -225,7 +225,7 @@ async def test_a_game_on_one_gpu_gets_it_from_a_model_that_spans_both(gpu: str) 
 
 @in_virtual_time
 async def test_loads_and_what_leaves_are_told_with_the_gpus_they_lie_on() -> None:
-    """A GPU would show loads of others, and none of its own."""
+    """A GPU would show loads on others, and none of its own."""
     right = replace(image_model("right", "big", vram_mb=14000), gpus=("1",))
     made = installation(QWEN, right)
     told: list[tuple[str, str, tuple[str, ...]]] = []

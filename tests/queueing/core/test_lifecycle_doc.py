@@ -12,7 +12,7 @@ DRAWN = re.compile(r"─> (\w+)$", re.MULTILINE)  # states at the right edge of 
 
 
 def test_the_table_shows_every_change_of_state_and_no_other() -> None:
-    """The page would show newcomers changes that do not exist, or hide some."""
+    """The page would show changes that do not exist, or hide some."""
     drawn = {
         (JobState(source), JobEvent(event.lower()), JobState(target))
         for event, sources, target in ROW.findall(PAGE.read_text(encoding="utf-8"))
@@ -27,12 +27,12 @@ def test_the_table_shows_every_change_of_state_and_no_other() -> None:
 
 
 def test_the_diagram_ends_in_the_final_states() -> None:
-    """The diagram would call a state final that is not, or the other way round."""
+    """The diagram would call a state final that is not, or the reverse."""
     assert {JobState(name) for name in DRAWN.findall(PAGE.read_text(encoding="utf-8"))} == FINAL
 
 
 def test_the_states_of_the_api_are_those_of_jobs() -> None:
-    """A program would ask for jobs of a state that none is ever in."""
+    """A program would ask for jobs in a state that no job is ever in."""
     named = {state.value for state in JobState}
     (listed,) = (
         parameter["schema"]["enum"]

@@ -1,4 +1,4 @@
-"""Quiet hours as moments: time zones, clocks that are put forward and back, windows over midnight."""
+"""Quiet hours as moments: time zones, changes of the clock, windows over midnight."""
 
 from datetime import datetime
 from itertools import pairwise
@@ -71,7 +71,7 @@ def test_windows_that_touch_are_one() -> None:
 def test_the_clock_skips_an_hour_in_spring(
     begins: str, ends: str, expected: tuple[str, str]
 ) -> None:
-    """From 2:00 it goes to 3:00: a time in between is when it jumps."""
+    """The clock goes from 2:00 to 3:00: a time in between means the moment of the change."""
     quiet = hours((EVERY_DAY, begins, ends))
     assert first(quiet, "2026-03-29 00:30") == QuietSpan(at(expected[0]), at(expected[1]))
 
@@ -82,7 +82,7 @@ def test_a_window_within_the_skipped_hour_does_not_exist_that_day() -> None:
 
 
 def test_the_clock_repeats_an_hour_in_autumn() -> None:
-    """It reads 2:30 twice: the window begins at the first and ends at the last."""
+    """The clock reads 2:30 twice: the window begins at the first and ends at the last."""
     quiet = first(hours((EVERY_DAY, "02:30", "02:45")), "2026-10-25 00:30")
     assert quiet.begins_at == at("2026-10-25 02:30")
     assert quiet.ends_at - quiet.begins_at == 3600 + 900

@@ -19,7 +19,7 @@ def test_the_log_names_the_cause_and_what_is_known() -> None:
 
 
 def test_the_log_names_moments_in_the_zone_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An operator would read one zone in the clock of a log line and another in its text."""
+    """An operator would read a log line's clock in one zone and its text in another."""
     monkeypatch.setenv("TZ", "Asia/Kolkata")
     time.tzset()
     try:

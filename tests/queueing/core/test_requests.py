@@ -1,4 +1,4 @@
-"""What requests are stored as, and what they need of a model."""
+"""How requests are stored, and what they need of a model."""
 
 from typing import get_args
 
@@ -14,7 +14,7 @@ from queueing.forecast.durations import size_class
 
 
 def test_every_kind_of_request_needs_something_of_its_model() -> None:
-    """A new kind would fail as its first request is accepted."""
+    """A new kind would fail when its first request is accepted."""
     every = {able for kind in get_args(AnyRequest) for able in kind.capabilities}
     assert every | {Capability.UPSCALE, Capability.IMAGE_EDIT} == set(Capability)
 
@@ -34,7 +34,7 @@ def test_a_longer_video_of_more_pixels_is_more_work() -> None:
 
 
 def test_a_recording_asks_nothing_of_the_model_that_answers() -> None:
-    """A voice message would go only to models that see images."""
+    """A voice message would only be sent to models that see images."""
     spoken = ChatMessage(role="user", text="", sounds=(0,))
     assert Chat(messages=(spoken,)).needs(has_files=True) is Capability.TEXT_TO_TEXT
     shown = spoken.model_copy(update={"images": (1,)})

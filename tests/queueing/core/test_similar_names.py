@@ -1,4 +1,4 @@
-"""Names that are nearly a word, for every place that says what was perhaps meant."""
+"""Names that are almost a word, for every message that suggests what was meant."""
 
 import re
 from pathlib import Path
@@ -16,12 +16,12 @@ def test_a_name_is_found_whatever_its_case_and_told_as_it_is_written() -> None:
 
 
 def test_the_nearest_comes_first() -> None:
-    """The one that was meant would stand behind others."""
+    """The intended name would come after others."""
     assert near("flux-fats", ["flux", "flux-fast", "sdxl"], most=3)[0] == "flux-fast"
 
 
 def test_names_are_compared_in_one_place() -> None:
-    """The same slip would be understood by one command and not by the next."""
+    """The same typing error would be understood by one command but not by the next."""
     found = {
         str(path.relative_to(ROOT))
         for package in ("bot", "backends", "queueing")

@@ -19,7 +19,7 @@ async def _takes_a_second(error: BaseException | None = None) -> str:
 
 @in_virtual_time
 async def test_a_cancellation_ends_the_wait_alone() -> None:
-    """Half a change would be left, and no one would know which half."""
+    """Half a change would remain, and no one would know which half."""
     work = asyncio.ensure_future(_takes_a_second())
     waiting = asyncio.ensure_future(undisturbed(work))
     await asyncio.sleep(0.5)
@@ -51,6 +51,6 @@ async def test_an_error_after_a_cancellation_is_told_to_its_owner_alone() -> Non
 @pytest.mark.parametrize("error", [ZeroDivisionError, asyncio.CancelledError])
 @in_virtual_time
 async def test_what_ends_the_work_ends_the_wait(error: type[BaseException]) -> None:
-    """A caller would go on as if it had been done."""
+    """A caller would go on as if the work had been done."""
     with pytest.raises(error):
         await undisturbed(asyncio.ensure_future(_takes_a_second(error())))

@@ -1,4 +1,4 @@
-"""How long a silent server is waited for."""
+"""How long the queue waits for a silent server."""
 
 import asyncio
 from unittest.mock import patch
@@ -15,7 +15,7 @@ PATIENCE = Timeouts(first_s=10.0, idle_s=2.0, total_s=100.0)
 
 
 def given_up_at(*signs: tuple[float, Progress]) -> float:
-    """Return when an attempt is given up that shows these signs, each after a pause, and no more."""
+    """Return when an attempt is abandoned that reports these steps, each after a pause."""
 
     async def call(report: Report) -> Fetch:
         for pause_s, progress in signs:
@@ -35,19 +35,19 @@ def given_up_at(*signs: tuple[float, Progress]) -> float:
 
 
 def test_a_server_that_never_begins_is_told_from_one_that_falls_silent() -> None:
-    """A server whose worker is stuck would get one job after the other."""
+    """A server whose worker hangs would get one job after the other."""
     assert given_up_at() == pytest.approx(10.0)
 
 
 def test_others_that_come_first_are_no_beginning_but_a_sign_of_life() -> None:
-    """A job behind others at its server would be given up, or never be."""
+    """A job behind others at its server would be abandoned, or never be."""
     behind = [(8.0, Progress(ahead=ahead)) for ahead in (3, 2, 1)]
     assert given_up_at(*behind) == pytest.approx(34.0)
 
 
 @in_virtual_time
 async def test_a_server_that_falls_silent_is_given_up_after_its_last_sign() -> None:
-    """A stream would be cut while it comes, or a dead one be waited for too long."""
+    """A stream would be cut while it comes, or a dead one be awaited for too long."""
 
     async def call(report: Report) -> Fetch:
         for _ in range(100):
@@ -66,7 +66,7 @@ async def test_a_server_that_falls_silent_is_given_up_after_its_last_sign() -> N
 
 @in_virtual_time
 async def test_signs_by_the_hundred_cost_no_timer_each() -> None:
-    """Timers would be a tenth of what a token costs."""
+    """Timers would be a tenth of the cost of a token."""
 
     async def call(report: Report) -> Fetch:
         for _ in range(500):

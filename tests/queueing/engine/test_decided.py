@@ -1,4 +1,4 @@
-"""Where a job stands is told once the router has looked at it, or after a moment."""
+"""A job's place is reported once the router has checked it, or after a moment."""
 
 import asyncio
 
@@ -38,7 +38,7 @@ async def test_a_job_is_waited_for_until_a_step_that_saw_it_has_ended() -> None:
 
 @in_virtual_time
 async def test_no_one_waits_for_a_router_that_does_nothing() -> None:
-    """With a database that cannot be used, no status would be told at all."""
+    """With an unusable database, no status would be reported at all."""
     decided = Decided(dict)
     decided.accepted(1)
     assert await waited_s(decided, job(1)) == pytest.approx(PATIENCE_S)
@@ -46,7 +46,7 @@ async def test_no_one_waits_for_a_router_that_does_nothing() -> None:
 
 
 def test_a_job_that_starts_at_once_is_told_to_run() -> None:
-    """It would be told to wait, at the cost of a forecast."""
+    """A person would be told to wait, at the cost of a forecast."""
 
     async def scenario() -> list[Standing]:
         installation = one_gpu(image_model("flux"))
@@ -65,7 +65,7 @@ def test_a_job_that_starts_at_once_is_told_to_run() -> None:
 
 
 def test_no_answer_about_a_new_job_waits_for_the_router() -> None:
-    """An acceptance that tells where its job stands would come only after a step of the planner."""
+    """The answer to a request would only come after a step of the planner."""
 
     async def scenario() -> float:
         installation = one_gpu(image_model("flux"))

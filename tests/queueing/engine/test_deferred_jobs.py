@@ -1,4 +1,4 @@
-"""Jobs that run when nothing else waits, those to be done by a moment, and those that wait too long."""
+"""Jobs that run when nothing else waits, that are wanted by a time, or that wait too long."""
 
 import asyncio
 from math import inf
@@ -41,7 +41,7 @@ async def submit(queue: JobQueue, world: Installation, prompt: str, **fields: An
 @pytest.mark.parametrize("model", ["flux", "sdxl"])
 @in_virtual_time
 async def test_a_later_job_runs_when_nothing_else_waits_for_its_gpu(model: str) -> None:
-    """A night's images would take turns with people who wait, or push their model out."""
+    """A night's images would take turns with waiting people, or unload their model."""
     world = one_gpu()
     async with world.queue() as queue:
         first = await submit(queue, world, "a")
@@ -76,7 +76,7 @@ async def test_a_later_job_runs_at_once_on_an_idle_gpu_and_after_a_restart(tmp_p
 
 @in_virtual_time
 async def test_a_job_begins_in_time_although_others_wait(tmp_path: Path) -> None:
-    """What is wanted for eight o'clock would still wait at nine, if the evening is long."""
+    """What is wanted at eight o'clock would still wait at nine on a busy evening."""
     world = one_gpu(f"sqlite:///{tmp_path}/usher.db", service_s=40.0)
     due_at = START + 30 * MINUTE
     async with world.queue() as queue:
@@ -179,7 +179,7 @@ async def stream(queue: JobQueue, world: Installation, every_s: float, for_s: fl
 )
 @in_virtual_time
 async def test_no_one_waits_for_a_load_of_a_later_job(every_s: float) -> None:
-    """In every pause it would put out the model that is asked for, and never run itself."""
+    """In every pause it would unload the model that is in demand, and never run itself."""
     world = two_servers()
     async with world.queue() as queue:
         asking = asyncio.create_task(stream(queue, world, every_s, 3000.0))
@@ -194,7 +194,7 @@ async def test_no_one_waits_for_a_load_of_a_later_job(every_s: float) -> None:
 
 @in_virtual_time
 async def test_a_line_of_later_jobs_takes_one_pause_an_hour() -> None:
-    """It would never run where there is always someone, or be in the way at every pause from then on."""
+    """It would never run on a busy server, or be in the way at every pause from then on."""
     world = two_servers()
     async with world.queue() as queue:
         asking = asyncio.create_task(stream(queue, world, 70.0, 3 * 3600.0))
@@ -211,7 +211,7 @@ async def test_a_line_of_later_jobs_takes_one_pause_an_hour() -> None:
 
 @in_virtual_time
 async def test_two_models_of_later_jobs_take_turns() -> None:
-    """One of them would be served to its end, however much comes, and the other never."""
+    """One of them would be served to its end, however many jobs come, and the other never."""
     world = two_servers()
     async with world.queue() as queue:
         for number in range(450):

@@ -50,7 +50,7 @@ def one_model(**fields: Any) -> Installation:
 
 
 def fates(**by_prompt: list[Fate]) -> Callable[[Work], Fate]:
-    """Return what the named prompts meet, attempt by attempt; nothing bad afterwards."""
+    """Return what happens to the named prompts, attempt by attempt; nothing bad afterwards."""
 
     def fate(work: Work) -> Fate:
         scripted = by_prompt.get(prompt_of(work), [])
@@ -223,7 +223,7 @@ async def test_a_bad_answer_costs_nobody_but_its_own_job(error: BackendError) ->
 async def test_a_servers_own_words_stand_in_one_line_of_the_log(
     kind: type[BackendError], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An operator would not learn why a job failed, or a server would write lines of its own."""
+    """An operator would not learn why a job failed, or a server could forge lines of the log."""
     installation = one_model(max_attempts=1)
     server = installation.servers["comfy"]
     said = "\x1b[31mmodel is corrupted\nor incomplete\r\u202e" + "x" * 100_000
@@ -257,7 +257,7 @@ async def test_a_server_that_is_always_busy_is_told_within_minutes() -> None:
 
 @in_virtual_time
 async def test_a_result_that_is_gone_is_made_again_at_once() -> None:
-    """A history somebody cleared would cost a minute of asking, and the server its name."""
+    """A cleared history would cost a minute of polling, and mark the server as down."""
     installation = one_model()
     server = installation.servers["comfy"]
     server.fetch_errors.append(ResultGone("the history is empty"))
@@ -293,7 +293,7 @@ async def test_a_server_that_only_answers_nonsense_is_taken_out() -> None:
 
 @in_virtual_time
 async def test_one_killer_among_three_is_found_and_the_others_pay_nothing() -> None:
-    """A job that crashes its server would take its neighbours' attempts with it."""
+    """A job that crashes its server would cost its neighbours their attempts."""
     installation = one_model(parallel=4)
     server = installation.servers["comfy"]
     server.service_s = 20.0
@@ -314,7 +314,7 @@ async def test_one_killer_among_three_is_found_and_the_others_pay_nothing() -> N
 
 @in_virtual_time
 async def test_a_killer_takes_no_attempt_of_the_job_whose_result_is_being_fetched() -> None:
-    """Jobs drawn before a request that kills the server would fail with it."""
+    """Jobs drawn before a request that crashes the server would fail with it."""
     installation = Installation.of([image_model("flux")], [host("gpu", "comfy", serial=True)])
     installation.servers["comfy"].fates = fates(killer=[Fate(service_s=0.1, crash=True)] * 10)
     async with installation.queue() as queue:
@@ -343,7 +343,7 @@ async def test_a_dead_servers_jobs_run_elsewhere() -> None:
 
 @in_virtual_time
 async def test_a_broken_connection_to_a_living_server_does_not_draw_twice() -> None:
-    """Work a server still does for a suspect would be sent to it a second time."""
+    """Work that a server still does for a suspected job would be sent to it a second time."""
     installation = one_model(parallel=2)
     server = installation.servers["comfy"]
     server.service_s = 60.0

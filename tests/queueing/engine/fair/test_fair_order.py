@@ -22,7 +22,7 @@ BOUNDS = st.floats(0.0, 500.0)
 
 
 def passed_s(claims: Sequence[Claim], order: Sequence[int]) -> list[float]:
-    """Return, for each job in its turn, what came later and went before it."""
+    """Return, for each job in its turn, the seconds of later jobs that went before it."""
     return [
         sum(claims[other].cost_s for other in order[:at] if other > index)
         for at, index in enumerate(order)
@@ -37,7 +37,7 @@ def before_s(claims: Sequence[Claim], overtakers: Sequence[Overtaker]) -> list[f
 def test_nobody_is_overtaken_by_more_than_the_bound(
     claims: list[Claim], used: Mapping[str, float], overtakers: list[Overtaker], bound: float
 ) -> None:
-    """A person with a hundred videos would wait until everyone else has gone to bed."""
+    """A person with a hundred videos would wait until no one else asks for anything."""
     order = fair_order(claims, used, overtakers, bound)
     earlier = before_s(claims, overtakers)
     for index, passed in zip(order, passed_s(claims, order), strict=True):
@@ -72,7 +72,7 @@ def test_one_person_or_no_bound_is_the_order_of_arrival(
 def test_without_a_bound_the_one_who_used_least_is_always_next(
     claims: list[Claim], used: Mapping[str, float]
 ) -> None:
-    """A start would go to someone who has had more than another who waits."""
+    """A start would be given to a person who has had more than another who waits."""
     spent = dict(used)
     left = set(range(len(claims)))
     for index in fair_order(claims, used, (), 1e9):
@@ -105,7 +105,7 @@ def test_a_start_changes_nothing_for_those_behind_it(
 
 
 def test_a_light_user_goes_before_a_flood_and_the_flood_is_not_forgotten() -> None:
-    """The rule would do nothing, or the other extreme."""
+    """The rule would have no effect, or too much."""
     flood = [Claim(seq, "eve", 10.0) for seq in range(6)]
     light = [Claim(6, "ada", 10.0), Claim(7, "bob", 10.0)]
     claims = [*flood, *light]
@@ -124,7 +124,7 @@ def test_what_was_used_long_ago_counts_little() -> None:
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 9)), max_size=40))
 def test_a_line_is_shown_with_the_moments_it_would_have_by_arrival(steps: list[int | None]) -> None:
-    """With the moments of those who were passed it would get turns from other models."""
+    """With the times of overtaken jobs, it would take turns from other models."""
     late, waiting, by_arrival = FairDelays(), list[Job](), list[float]()
     for number, step in enumerate(steps, start=1):
         if step is None or not waiting:

@@ -1,4 +1,4 @@
-"""The bound of a fair order holds across restarts: each would begin it again."""
+"""The bound of a fair order applies across restarts, which would otherwise reset it."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -64,7 +64,7 @@ def runs(queue: JobQueue) -> set[str]:
 def test_no_one_waits_longer_than_the_bound_although_it_restarts(
     seeds: range, tmp_path: Path
 ) -> None:
-    """A person with a few jobs would wait as long as new people come, a restart every few minutes."""
+    """A restart every few minutes would make a person wait as long as new people come."""
     for seed in seeds:
         print(f"seed {seed}")
         folder = tmp_path / f"{seed}"
@@ -96,7 +96,7 @@ async def restarted(there: Installation, chance: Random) -> None:
 
 @in_virtual_time
 async def test_those_who_come_after_a_restart_were_overtaken_by_no_one(tmp_path: Path) -> None:
-    """Places are given again: they would go first at once, as if they had waited for the bound."""
+    """Places are assigned again: new jobs would go first, as if they had waited for the bound."""
     there = fair(tmp_path)
     crowd, loop = Crowd(there), asyncio.get_running_loop()
     async with there.queue() as queue:

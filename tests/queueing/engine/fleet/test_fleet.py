@@ -54,7 +54,7 @@ def test_a_hosts_memory_is_told_by_what_holds_it(fleet: Fleet) -> None:
 
 
 def test_a_model_that_takes_the_place_of_another_is_not_counted_beside_it(fleet: Fleet) -> None:
-    """A chart would show more memory in use than there is."""
+    """A chart would show more memory in use than exists."""
     large = replace(FLUX, name="sdxl", vram_mb=15000)
     fleet.copies.loading(FLUX, "comfy", expected_s=10.0)
     fleet.copies.ready(FLUX, "comfy")
@@ -68,7 +68,7 @@ def test_a_model_that_takes_the_place_of_another_is_not_counted_beside_it(fleet:
 
 
 def test_memory_counts_from_the_start_of_a_load_to_the_end_of_an_unload(fleet: Fleet) -> None:
-    """Two loads would meet on one GPU."""
+    """Two loads would coincide on one GPU."""
     fleet.copies.loading(FLUX, "comfy", expected_s=10.0)
     assert [(c.residency, c.vram_mb) for c in fleet.copies] == [(Residency.LOADING, 8000)]
     fleet.copies.ready(FLUX, "comfy")
@@ -79,7 +79,7 @@ def test_memory_counts_from_the_start_of_a_load_to_the_end_of_an_unload(fleet: F
 
 
 def test_an_eviction_is_dated_and_a_failed_load_is_none(fleet: Fleet, clock: SetClock) -> None:
-    """The age gate would count from the wrong moment."""
+    """A model's age limit would count from the wrong moment."""
     fleet.copies.loading(FLUX, "comfy", expected_s=10.0)
     fleet.copies.gone("flux", "comfy")
     assert fleet.copies.left_at("flux") == 0.0
@@ -95,7 +95,7 @@ def test_a_desktop_fits_into_the_margin(fleet: Fleet) -> None:
 
 
 def test_a_game_shrinks_the_budget_and_its_end_restores_it(fleet: Fleet) -> None:
-    """Loads would collide with what other programs hold."""
+    """Loads would collide with other programs' memory."""
     fleet.memory.measured("gpu", 24000, 24000 - 12400)
     assert fleet.memory.usable_mb("gpu") == 19200 - 10000
     fleet.memory.measured("gpu", 24000, 24000)
@@ -129,7 +129,7 @@ def test_what_our_own_models_take_is_not_counted_twice(fleet: Fleet) -> None:
 
 
 def test_a_running_jobs_own_needs_are_not_taken_for_another_program(fleet: Fleet) -> None:
-    """A large image would get its neighbours evicted."""
+    """Because of a large image its neighbours would be unloaded."""
     fleet.copies.loading(FLUX, "comfy", expected_s=10.0)
     fleet.memory.measured("gpu", 24000, 0)
     assert fleet.memory.usable_mb("gpu") == 19200
@@ -144,7 +144,7 @@ def test_the_usable_memory_never_exceeds_the_budget(free_mb: int) -> None:
 
 
 def test_a_learned_size_only_grows(fleet: Fleet) -> None:
-    """A lucky measurement would overfill the GPU the next time."""
+    """A low measurement would overfill the GPU the next time."""
     fleet.memory.budget.learn("flux", 9000)
     fleet.memory.budget.learn("flux", 5000)
     assert fleet.memory.vram_mb(FLUX) == 9000
@@ -157,7 +157,7 @@ def test_a_model_that_takes_nothing_is_not_one_of_unknown_size(fleet: Fleet) -> 
 
 
 def test_a_model_of_unknown_size_takes_what_can_become_free(fleet: Fleet) -> None:
-    """It would wait forever for what never leaves, or be loaded into memory of another program."""
+    """It would wait forever for what never leaves, or be loaded into another program's memory."""
     unknown = replace(FLUX, name="sdxl", vram_mb=None)
     fleet.copies.ready(FLUX, "comfy")
     assert fleet.memory.vram_mb(unknown) == GPU.usable_mb
@@ -216,7 +216,7 @@ def test_answers_do_not_heal_a_wedged_server_before_its_pause(
 def test_since_tells_when_a_server_went_not_when_it_was_last_asked(
     fleet: Fleet, clock: SetClock
 ) -> None:
-    """People would read that a server went offline a moment ago, for hours."""
+    """For hours people would read that a server went offline a moment ago."""
     fleet.health.up("comfy", ANSWER)
     clock.at = 2000.0
     fleet.health.down("comfy", "refused")

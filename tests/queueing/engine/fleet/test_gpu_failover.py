@@ -1,4 +1,4 @@
-"""Seconds of the GPUs are counted once each, whichever process ends a job and dies doing it."""
+"""GPU seconds are counted once each, whichever process ends a job and dies doing so."""
 
 import asyncio
 import os
@@ -92,7 +92,7 @@ def read_ends(child: subprocess.Popen[bytes], lines: int) -> set[int]:
 
 
 def last_ends(child: subprocess.Popen[bytes]) -> set[int]:
-    """Return what was acknowledged and not yet read, of a process that ends."""
+    """Return what an ending process acknowledged but did not read."""
     assert child.stdout is not None
     return {int(line) for line in child.stdout if line.endswith(b"\n")}
 
@@ -107,7 +107,7 @@ def last_ends(child: subprocess.Popen[bytes]) -> set[int]:
     ],
 )
 def test_the_count_is_exact_after_failovers(postgres_url: str, how: str, changes: int) -> None:
-    """A person would pay twice for what two holders ended, or a video would be for nothing."""
+    """A person would pay twice for what two holders ended, or a video would be free."""
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     dice = random.Random(seed)

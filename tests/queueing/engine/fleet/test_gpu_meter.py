@@ -1,4 +1,4 @@
-"""What a job takes of its GPU, from its start to the row that counts it."""
+"""What a job uses of its GPU, from its start to the row that counts it."""
 
 import asyncio
 from pathlib import Path
@@ -107,7 +107,7 @@ async def test_a_cancelled_job_counts_what_it_used() -> None:
 
 @in_virtual_time
 async def test_a_job_that_a_killed_process_left_running_is_counted_once(tmp_path: Path) -> None:
-    """A restart would make it free, or charge for the night in which the bot was down."""
+    """After a restart it would be free, or charged for the night in which the bot was down."""
     installation, job_id = await left_running(tmp_path, service_s=30.0)
     await asyncio.sleep(10)
     async with installation.queue() as queue:
@@ -135,7 +135,7 @@ async def test_a_limited_person_holds_what_the_queue_expects(tmp_path: Path) -> 
 
 
 def test_a_job_on_two_gpus_takes_its_part_of_each() -> None:
-    """A model over two GPUs would cost its person no more than one on a single GPU."""
+    """A model on two GPUs would cost its person no more than one on a single GPU."""
     clock = SetClock()
     meter = GpuMeter(clock)
     meter.begin(1, ["left", "right"])

@@ -42,7 +42,7 @@ async def test_a_server_that_is_away_is_shown_and_comes_back_by_itself() -> None
 
 @in_virtual_time
 async def test_a_server_that_refuses_its_key_is_held_until_it_takes_it() -> None:
-    """Each job would be sent there three times, and fail in the name of a server that is up."""
+    """Each job would be sent there three times, and its failure be blamed on a working server."""
     installation = one_model()
     server = installation.servers["comfy"]
     server.memory = {"flux"}
@@ -85,7 +85,7 @@ async def test_a_key_that_works_for_others_holds_nobody_up() -> None:
 
 @in_virtual_time
 async def test_a_server_that_is_away_beside_one_that_works_is_told_by_its_own_name() -> None:
-    """People would read that a machine is offline that answers others."""
+    """People would read that a machine is offline which serves others."""
     models = [image_model("flux"), image_model("sdxl", "other")]
     installation = Installation.of(models, [host("gpu", "comfy", "other")])
     installation.servers["comfy"].up = False
@@ -123,7 +123,7 @@ async def test_a_server_that_is_away_at_the_start_is_logged_once_and_its_return(
 
 @in_virtual_time
 async def test_no_end_is_promised_of_work_on_a_server_that_does_not_answer() -> None:
-    """People would watch a moment go by while their server is frozen."""
+    """People would watch a time pass while their server is frozen."""
     installation = one_model()
     server = installation.servers["comfy"]
     server.service_s = 100.0
@@ -158,7 +158,7 @@ async def test_a_dead_server_is_noticed_at_once_and_asked_again_soon() -> None:
 
 @in_virtual_time
 async def test_a_server_that_accepts_work_and_never_runs_it_is_taken_out() -> None:
-    """A wedged server with healthy HTTP would swallow one job after the other."""
+    """A hung server that still answers HTTP would swallow one job after the other."""
     installation = Installation.of(
         [image_model("flux", "comfy-1", "comfy-2", timeouts=Timeouts(first_s=30.0))],
         [host("gpu-1", "comfy-1"), host("gpu-2", "comfy-2")],
@@ -220,7 +220,7 @@ async def test_a_watch_that_fails_leaves_a_wedged_server_its_pause(
 
 @in_virtual_time
 async def test_a_model_evicted_by_somebody_else_is_noticed() -> None:
-    """`/models` would show for hours what is no longer in memory."""
+    """`/models` would show unloaded models for hours."""
     installation = one_model()
     async with installation.queue() as queue:
         await ended(queue, await installation.ask(queue, "flux", "a"))
@@ -232,7 +232,7 @@ async def test_a_model_evicted_by_somebody_else_is_noticed() -> None:
 
 @in_virtual_time
 async def test_a_model_loaded_by_somebody_else_is_used() -> None:
-    """A model an operator loaded by hand would be loaded a second time."""
+    """A model that an operator loaded by hand would be loaded a second time."""
     installation = one_model()
     server = installation.servers["comfy"]
     async with installation.queue() as queue:
@@ -277,7 +277,7 @@ async def test_memory_other_programs_hold_makes_jobs_wait_with_that_reason() -> 
 
 @in_virtual_time
 async def test_a_server_too_busy_for_a_look_is_not_down() -> None:
-    """A rate limit would take a server from everybody at each look."""
+    """A rate limit would take a server from everybody at each check."""
     installation = one_model()
     server = installation.servers["comfy"]
     async with installation.queue() as queue:
@@ -315,7 +315,7 @@ async def test_a_figure_that_cannot_be_measured_any_more_expires(
 
 @in_virtual_time
 async def test_what_a_server_held_for_others_expires_when_it_does_not_say() -> None:
-    """A failing call of a server that is well would keep memory taken forever."""
+    """A failing call of a working server would keep memory reserved forever."""
     installation = one_gpu(image_model("flux", vram_mb=16000))
     server = installation.servers["comfy"]
     server.others = {"theirs": 15000}
@@ -329,7 +329,7 @@ async def test_what_a_server_held_for_others_expires_when_it_does_not_say() -> N
 
 @in_virtual_time
 async def test_idle_copies_make_way_for_other_programs() -> None:
-    """Idle models would keep the GPU full while a person's game stutters."""
+    """Idle models would fill the GPU while a person's game stutters."""
     installation = Installation.of(
         [image_model("flux"), image_model("sdxl")], [host("gpu", "comfy", margin=0.8)]
     )
@@ -345,7 +345,7 @@ async def test_idle_copies_make_way_for_other_programs() -> None:
 
 @in_virtual_time
 async def test_a_model_that_a_server_holds_for_others_is_taken_memory_until_it_goes() -> None:
-    """A load would fail, or throw out the model of someone who chats with the same Ollama."""
+    """A load would fail, or unload the model of a person who uses the same Ollama."""
     installation = one_gpu(image_model("flux", vram_mb=16000), image_model("sdxl", vram_mb=6000))
     server = installation.servers["comfy"]
     async with installation.queue() as queue:
@@ -379,7 +379,7 @@ async def test_a_measured_gpu_counts_the_models_of_others_once() -> None:
 
 @in_virtual_time
 async def test_a_servers_own_figures_serve_where_the_gpu_is_elsewhere() -> None:
-    """A remote GPU's memory would never be looked at."""
+    """A remote GPU's memory would never be checked."""
     installation = one_gpu(image_model("flux", vram_mb=16000))
     installation.servers["comfy"].tells_memory = True
     installation.gpus["gpu"].other_mb = 15000

@@ -1,4 +1,4 @@
-"""Leaving a GPU to a game: when it is seen, what the queue does, and when it takes the GPU back."""
+"""Leaving a GPU to a game: when it is noticed, what the queue does, and when it returns."""
 
 import asyncio
 from dataclasses import dataclass, field, replace
@@ -29,7 +29,7 @@ LEAST_MB = 1000
 
 
 def test_what_counts_as_another_program() -> None:
-    """A model that is larger than believed would stop its own server."""
+    """A model that is larger than expected would stop its own server."""
     for seen, use, foreign_mb, still, expected in (
         ("a game beside an image", GpuLook(others_mb=4000), 0, False, True),
         ("a desktop, a model larger than believed", GpuLook(others_mb=300), 9000, True, False),
@@ -45,7 +45,7 @@ def test_what_counts_as_another_program() -> None:
 
 
 def looks(*seen: bool | None, every_s: float = 5.0) -> list[float | None]:
-    """Return since when a GPU is left to others after each look."""
+    """Return since when a GPU is left to others after each check."""
     state, found = Yielding(), []
     for number, used in enumerate(seen):
         state = after(state, number * every_s, used=used)
@@ -162,7 +162,7 @@ async def test_a_game_at_the_start_is_seen_before_anything_begins(tmp_path: Path
 
 @in_virtual_time
 async def test_nothing_is_promised_on_a_gpu_that_has_just_been_taken() -> None:
-    """A forecast of seconds ago still tells of a long queue, but knows nothing of the game."""
+    """An older forecast still shows a long queue, but knows nothing of the game."""
     gpu = WatchedGpu()
     there = installation(gpu)
     there.servers["comfy"].service_s = 30.0
@@ -217,7 +217,7 @@ async def test_a_driver_that_fails_stops_nothing(caplog: pytest.LogCaptureFixtur
 
 @in_virtual_time
 async def test_a_host_that_need_not_yield_any_more_works_at_once() -> None:
-    """A changed configuration would leave it to the game until that ends."""
+    """After a change of the configuration, the GPU would be left to the game until that ends."""
     there = installation(WatchedGpu(game_mb=6000))
     (spec,) = there.catalog.hosts.values()
     async with there.queue() as queue:

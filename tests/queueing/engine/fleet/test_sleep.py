@@ -1,4 +1,4 @@
-"""Machines that sleep: woken by what waits for them, put to sleep when idle, in virtual time."""
+"""Machines that sleep: woken by waiting jobs, put to sleep when idle, in virtual time."""
 
 import asyncio
 import logging
@@ -55,7 +55,7 @@ async def standing(queue: JobQueue, job: Job) -> Standing:
 
 @in_virtual_time
 async def test_a_waiting_job_wakes_its_machine_and_is_promised_an_end() -> None:
-    """A machine in the cellar would run day and night, or its models be offline by day."""
+    """A rarely used machine would run day and night, or its models be offline by day."""
     installation, machines = machine()
     async with installation.queue() as queue:
         await asyncio.sleep(20)
@@ -80,7 +80,7 @@ async def test_a_waiting_job_wakes_its_machine_and_is_promised_an_end() -> None:
 
 @in_virtual_time
 async def test_the_time_a_machine_takes_is_learned_and_stored() -> None:
-    """The promise would stay wrong by as much as the operator guessed wrong."""
+    """The promise would stay wrong by as much as the operator's guess."""
     installation, _ = machine()
     async with installation.queue() as queue:
         await ended(queue, await submit(queue, installation))
@@ -100,7 +100,7 @@ async def test_the_time_a_machine_takes_is_learned_and_stored() -> None:
 def test_a_machine_that_does_not_wake_is_told_as_down_and_is_called_further(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """People would be promised a moment again and again; or it would never be tried again."""
+    """People would be promised a time again and again; or it would never be tried again."""
 
     async def scenario() -> None:
         installation, machines = machine()
@@ -129,7 +129,7 @@ def test_a_machine_that_does_not_wake_is_told_as_down_and_is_called_further(
 
 @in_virtual_time
 async def test_an_idle_machine_is_put_to_sleep_and_woken_again() -> None:
-    """The GPU would draw a hundred watts all night."""
+    """The GPU would use a hundred watts all night."""
     installation, machines = machine(asleep=False, sleeps=True)
     async with installation.queue() as queue:
         await ended(queue, await submit(queue, installation))
@@ -145,7 +145,7 @@ async def test_an_idle_machine_is_put_to_sleep_and_woken_again() -> None:
 
 @in_virtual_time
 async def test_a_request_that_comes_while_the_machine_falls_asleep_wakes_it_again() -> None:
-    """It would be sent to a server that is about to go, or wait until the next one comes."""
+    """It would be sent to a server that is about to stop, or wait until the next request."""
     installation, machines = machine(asleep=False, sleeps=True)
     machines.sinks_s = 20.0
     async with installation.queue() as queue:
@@ -179,7 +179,7 @@ async def test_a_machine_that_is_needed_does_not_sleep(kept: str) -> None:
 async def test_a_machine_that_cannot_be_put_to_sleep_goes_on(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """It would be taken for asleep, and called for every request."""
+    """It would count as asleep, and be woken for every request."""
     installation, machines = machine(asleep=False, sleeps=True)
     machines.refuses = True
     async with installation.queue() as queue:
@@ -193,7 +193,7 @@ async def test_a_machine_that_cannot_be_put_to_sleep_goes_on(
 @pytest.mark.parametrize("requests", [8, pytest.param(30, marks=pytest.mark.thorough)])
 @in_virtual_time
 async def test_promises_of_a_machine_that_sleeps_are_kept(requests: int) -> None:
-    """The moments people are told would be worth nothing."""
+    """The times that people are told would be worthless."""
     installation, machines = machine(asleep=False, sleeps=True)
     chance = Random(7)  # a fixed sequence
     off: list[float] = []
@@ -217,7 +217,7 @@ async def test_promises_of_a_machine_that_sleeps_are_kept(requests: int) -> None
 
 @in_virtual_time
 async def test_an_admin_who_resumes_a_sleeping_machine_does_not_keep_it_from_quiet_hours() -> None:
-    """`/resume` would hold forever, because sleep has no end."""
+    """`/resume` would apply forever, because sleep has no end."""
     installation, _ = machine()
     async with installation.queue() as queue:
         await until(lambda: queue.status.snapshot().hosts[0].rest is not None)
