@@ -6,7 +6,7 @@ answers from the wrong model, and streams that break off without an error.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
@@ -20,6 +20,7 @@ from backends.openai.chat.answer_form import AnswerForm, Object, compact
 from backends.openai.chat.answer_reader import AnswerReader, parsed
 from backends.openai.chat.passthrough import INFILL, as_completion
 from backends.openai.chat.reasoning import without_thoughts
+from backends.openai.chat.request import newest_tokens
 from backends.openai.flavours.errors import classified, classify, classify_answer
 from backends.openai.flavours.flavour import Flavour, Served
 from queueing.core.bounded_json import LARGE, one_at_a_time
@@ -369,11 +370,25 @@ def _require_read(reader: AnswerReader, question: CompletionCall) -> None:
     """Raise an error if the server cut the question to fit its context."""
     usage = reader.form.beside.get("usage")
     read = usage.get("prompt_tokens") if isinstance(usage, dict) else None
-    if question.context and isinstance(read, int) and read >= question.context:
+    if not question.context or not isinstance(read, int):
+        return
+    if (
+        read >= question.context
+        or read in _cut_to(question.context)
+        or read < newest_tokens(question.body)
+    ):
         raise Rejected(
             f"the server has cut the question to its {question.context} tokens",
             problem=problem(ProblemKind.TOO_LONG),
         )
+
+
+def _cut_to(context_tokens: int) -> Collection[int]:
+    """Return how many tokens of a question that exceeds its context Ollama reads.
+
+    It keeps the first 4, or 5 with the sign that begins a text, and the last half of the rest.
+    """
+    return [context_tokens - (context_tokens - kept) // 2 for kept in (4, 5)]
 
 
 def _text(reader: AnswerReader) -> str:

@@ -114,12 +114,21 @@ def within_context(
 
 def require_room(body: Mapping[str, JsonValue], context_tokens: int) -> None:
     """Raise `Rejected` for a request that cannot fit into a context."""
-    messages, prompt = body.get("messages"), body.get("prompt")
-    turns = messages if isinstance(messages, list) else [{"content": prompt}]
-    least = sum(_least_tokens(text) for turn in turns for text in _texts(turn))
+    least = sum(_least_tokens(text) for turn in _turns(body) for text in _texts(turn))
     if least > context_tokens:
         cause = f"at least {least} tokens for a context of {context_tokens}"
         raise Rejected(cause, problem=problem(ProblemKind.TOO_LONG))
+
+
+def newest_tokens(body: Mapping[str, JsonValue]) -> int:
+    """Return the least number of tokens that the newest text of a request can have."""
+    return sum(map(_least_tokens, _texts(_turns(body)[-1])))
+
+
+def _turns(body: Mapping[str, JsonValue]) -> Sequence[JsonValue]:
+    messages = body.get("messages")
+    listed = messages if isinstance(messages, list) else []
+    return listed or [{"content": body.get("prompt")}]
 
 
 def _least_tokens(text: str) -> int:

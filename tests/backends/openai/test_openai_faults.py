@@ -25,6 +25,7 @@ from queueing.core.errors import (
 from queueing.core.specs import BackendSpec, ModelSpec, Timeouts
 from tests.backends.openai.asking import ANSWER, answer, connected, image, model, work
 from tests.fakes.llm.llm import KINDS, Fault, Model, serving
+from tests.fakes.llm.llm_script import CONTEXT
 from tests.told import words
 
 FAULTS: dict[Fault, type[BackendError]] = {
@@ -87,16 +88,28 @@ async def test_a_question_longer_than_the_context_is_told_to_the_person(kind: st
 @pytest.mark.parametrize("passed_on", [False, True])
 @pytest.mark.parametrize("name", ["alpha", "alpha:latest"])
 @pytest.mark.parametrize(
-    ("text", "asked"),
-    [("word " * 5_000, 0), ("\u6587" * 20_000, 0), ("x" * 20_000, 1), ("x " * 9, 1)],
+    ("text", "asked", "kept"),
+    [
+        ("word " * 5_000, 0, 4),
+        ("\u6587" * 20_000, 0, 4),
+        ("x" * 20_000, 1, 4),
+        ("x" * 20_000, 1, 5),
+        ("syllable " * 3_000, 1, 100),
+        ("x" * 20_000, 1, CONTEXT),
+        ("x " * 9, 1, 4),
+    ],
 )
 async def test_a_question_that_a_server_would_cut_is_refused(
-    text: str, asked: int, name: str, passed_on: bool
+    text: str, asked: int, kept: int, name: str, passed_on: bool
 ) -> None:
-    """A person would get an answer about the end of a document, and nobody would know."""
+    """A person would get an answer about the end of a document, and nobody would know.
+
+    A server reads the beginning that it keeps and half of the rest, or as much as it can hold.
+    """
     body: JsonValue = {"body": {"messages": [{"role": "user", "content": text}]}}
     job = work(text, passed_on=body if passed_on else None)
-    async with serving("ollama", [Model("alpha:latest")]) as server, connected(server) as backend:
+    served = Model("alpha:latest", kept=kept)
+    async with serving("ollama", [served]) as server, connected(server) as backend:
         spec = model(name)
         await backend.load(spec)
         if len(text) < 100:

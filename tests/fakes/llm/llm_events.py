@@ -61,7 +61,7 @@ async def events(
         yield _event(name, {key: word if number == 0 else f" {word}"})
     cut = len(words) < len(script.words) or fault is Fault.THOUGHTS
     yield _event(name, {}, "length" if cut else "stop")
-    read = min(max(9, tokens_of(body)), model.context)  # Ollama reads no more
+    read = _tokens_read(body, model)
     usage = {
         "completion_tokens": len(words),
         "prompt_tokens": read,
@@ -69,6 +69,13 @@ async def events(
     }
     yield data_line({"choices": [], "model": name, "usage": usage})
     yield DONE
+
+
+def _tokens_read(body: Any, model: Model) -> int:
+    """Return how much of a question Ollama reads, which cuts what its context cannot hold."""
+    tokens = max(9, tokens_of(body))
+    fits = tokens < model.context
+    return tokens if fits else model.context - (model.context - model.kept) // 2
 
 
 async def _break(model: Model, fault: Fault) -> AsyncIterator[str | None]:

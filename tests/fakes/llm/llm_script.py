@@ -78,6 +78,7 @@ class Model:
     embeds: bool = False
     copies: list[str] = field(default_factory=list)
     context: int = CONTEXT
+    kept: int = 4  # tokens that Ollama keeps of the beginning of a question it cuts
     size: int = 4 * 1024**3
     polls_to_ready: int = 0  # llama.cpp's router loads behind the caller's back
     deleted: bool = False  # Ollama lists it no more, and keeps it in memory
