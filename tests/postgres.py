@@ -1,4 +1,4 @@
-"""Fixtures: one PostgreSQL server for each worker of the tests, and a new database for each test."""
+"""Fixtures: one PostgreSQL server per worker of the tests, and a new database for each test."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""How much of what is random a test tries: a few samples in the quick check, all in the thorough one."""
+"""How many random samples a test tries: a few in the quick check, all in the thorough one."""
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
@@ -14,7 +14,7 @@ THOROUGH_PROFILE = "thorough"
 
 
 def seeds(of: Sequence[int], *, quick: int = 1) -> pytest.MarkDecorator:
-    """Give a test its `seeds`: in the quick check the first ones alone, in the thorough one all."""
+    """Give a test its `seeds`: only the first ones in the quick check, all in the thorough one."""
     return pytest.mark.parametrize(
         "seeds",
         [
@@ -25,7 +25,7 @@ def seeds(of: Sequence[int], *, quick: int = 1) -> pytest.MarkDecorator:
 
 
 def examples(count: int, *, quick: int, steps: int = 50) -> settings:
-    """Try so many examples of a property; a machine of states takes so many steps in each."""
+    """Try this many examples of a property; a state machine takes this many steps in each."""
     is_quick = settings.get_current_profile_name() == QUICK_PROFILE
     return settings(
         max_examples=quick if is_quick else count,
@@ -37,10 +37,10 @@ def examples(count: int, *, quick: int, steps: int = 50) -> settings:
 def in_turn(
     name: str, cases: Iterable[Any], *, of: Callable[[Any], str] = str
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a test its cases one after another, each a subtest that is called by `of`.
+    """Give a test its cases one after another, each a subtest that is named by `of`.
 
-    As a test of its own, a case takes pytest ten milliseconds: for fixtures, reports, and in each
-    process that collects it. For cases that need no new fixtures.
+    As a separate test, a case takes pytest ten milliseconds: for fixtures, reports, and in each
+    process that collects it. Use this for cases that need no new fixtures.
     """
     told = [(case.stem if isinstance(case, Path) else of(case), case) for case in cases]
     assert told

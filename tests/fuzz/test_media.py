@@ -112,7 +112,7 @@ async def test_hostile_office_files(trick: str) -> None:
 
 @pytest.mark.parametrize("trick", PDFS)
 async def test_hostile_pdfs(trick: str) -> None:
-    """A PDF of some kilobytes would take all memory, a processor forever, or the bot with it."""
+    """A PDF of a few kilobytes would take all memory, block a processor, or crash the bot."""
     pytest.importorskip("pypdfium2", reason="PDFs need usher-bot[media]")
     data = PDFS[trick]()
     with within(2 * len(data) + 30_000_000):

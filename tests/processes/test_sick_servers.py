@@ -34,7 +34,7 @@ IMPATIENT = Timeouts(load_s=5.0, first_s=5.0, idle_s=5.0, total_s=60.0)
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait less between two looks and after failures; everything else is as it runs for people."""
+    """Wait less between two checks and after failures; all else is as in a real installation."""
     monkeypatch.setattr("queueing.engine.health_checker.EVERY_S", 0.5)
     monkeypatch.setattr("queueing.engine.health_checker.FIRST_DOWN_S", 0.2)
     monkeypatch.setattr("queueing.planning.retry.FIRST_PAUSE_S", 0.5)

@@ -1,4 +1,4 @@
-"""The whole bot as the security tests meet it: on one chat, with an admin and two quick models."""
+"""The whole bot for the security tests: on one chat, with an admin and two quick models."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -28,7 +28,7 @@ USUAL_ADMINS = ("telegram:1", "discord:1")
 
 
 def written(chat: str, admins: Sequence[str] = USUAL_ADMINS) -> str:
-    """Return a configuration with that chat and these admins."""
+    """Return a configuration with this chat and these admins."""
     listed = ", ".join(f'"{each}"' for each in admins)
     return CONFIG.replace("CHATS", chat).replace("ADMINS", f"admins: [{listed}]")
 
@@ -42,7 +42,7 @@ async def on_telegram(
     more: str = "",
     admins: Sequence[str] = USUAL_ADMINS,
 ) -> AsyncIterator[BotParts]:
-    """Run the bot on a fake Telegram; `settings` are further ones of the chat, `more` of the rest."""
+    """Run the bot on a fake Telegram; `settings` are more of the chat's, `more` are of the rest."""
     chat = f'telegram: {{token: "${{TELEGRAM_TOKEN}}", api_url: "${{TELEGRAM_API}}"{settings}}}'
     async with whole_bot.on_telegram(fake, folder, written(chat, admins) + more) as parts:
         yield parts
@@ -57,7 +57,7 @@ async def on_discord(
     more: str = "",
     admins: Sequence[str] = USUAL_ADMINS,
 ) -> AsyncIterator[BotParts]:
-    """Run the bot on a fake Discord, likewise."""
+    """Run the bot on a fake Discord in the same way."""
     chat = f'discord: {{token: "${{DISCORD_TOKEN}}"{settings}}}'
     async with whole_bot.on_discord(fake, folder, written(chat, admins) + more) as parts:
         yield parts

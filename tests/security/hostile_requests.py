@@ -1,4 +1,4 @@
-"""Requests that mean harm, for every route of a running bot; the routes are found from its routers."""
+"""Hostile requests for every route of a running bot; the routes are found from its routers."""
 
 import asyncio
 import gzip
@@ -98,7 +98,7 @@ def fields() -> list[str]:
 
 
 def wide(size: int) -> bytes:
-    """Return JSON with a bad list in each field that any record has."""
+    """Return JSON with a bad list in each field of any record."""
     names = fields()
     bad = b"[" + b"[]," * (size // 3 // (len(names) + 1)) + b"[]]"
     inner = b'"input": [{"role": "user", "content": ' + bad + b"}]"
@@ -107,10 +107,10 @@ def wide(size: int) -> bytes:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attack:
-    """A request: `body` is sent `repeat` times, and `then` says how it goes on.
+    """A request: `body` is sent `repeat` times, and `then` says how it continues.
 
-    Only the first `sent` bytes of all are sent, if given. Who leaves does so `after_s` later, and
-    first reads some of what is answered if it `reads`.
+    Only the first `sent` bytes of all are sent, if given. A caller who hangs up does so `after_s`
+    seconds later, and first reads part of the answer if it `reads`.
     """
 
     kind: str
@@ -151,7 +151,7 @@ def attacks(sizes: Sizes) -> Sequence[tuple[str, Attack]]:
 
 
 def hang_ups() -> Sequence[Attack]:
-    """Return visits that end at each point of a request and of its answer, in both ways."""
+    """Return visits that hang up at each point of a request and its answer, in both ways."""
     asked = {"model": "llama", "prompt": "x", "input": "x", "kind": "chat", "stream": True}
     body = json.dumps({**asked, "messages": [{"role": "user", "content": "x"}]}).encode()
     found = []

@@ -1,4 +1,4 @@
-"""A server that means harm: it gives every path the same answer, as one of `ANSWERS` says."""
+"""A hostile server: it gives every path the same answer, according to one of `ANSWERS`."""
 
 import socketserver
 import threading
@@ -35,7 +35,7 @@ def _events(data: bytes) -> bytes:
 
 
 def _zeros(megabytes: int) -> bytes:
-    """Return so many zeros compressed: a block of them as often, which takes no time to make."""
+    """Return this many compressed zeros: one block repeated, which takes no time to make."""
     making = zlib.compressobj(1, wbits=-15)
     block = making.compress(bytes(1_000_000)) + making.flush(zlib.Z_FULL_FLUSH)
     return block * megabytes + making.flush()
@@ -105,7 +105,7 @@ class _Handler(socketserver.BaseRequestHandler):
     server: "HostileServer"
 
     def handle(self) -> None:
-        """Take a request, and answer it as its server does now."""
+        """Accept a request, and answer it as its server does now."""
         name = self.server.answer
         first, more = ANSWERS[name]
         with suppress(OSError):
@@ -150,7 +150,7 @@ ASKED: ContextVar[Asked | None] = ContextVar("asked", default=None)
 
 @contextmanager
 def hostile_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostileServer]:
-    """Provide a server that takes the place of every other one for calls that set `ASKED`."""
+    """Provide a server that replaces every other one for calls that set `ASKED`."""
     server = HostileServer()
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     request = aiohttp.ClientSession._request

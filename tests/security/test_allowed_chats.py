@@ -1,4 +1,4 @@
-"""Calls from chats the operator did not let in are refused, anyone who makes them."""
+"""Calls from chats the operator did not allow are refused, whoever makes them."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ async def test_telegram_listens_to_the_listed_chats_only(tmp_path: Path) -> None
 
 
 async def test_a_button_in_a_chat_that_was_let_in_before_is_refused(tmp_path: Path) -> None:
-    """A group that was taken off the list could go on with the buttons it has."""
+    """A group that was removed from the list could go on with the buttons it has."""
     async with FakeTelegram() as fake:
         group, person = fake.group(-1002), fake.person(8)
         async with on_telegram(fake, tmp_path):
@@ -98,7 +98,7 @@ async def test_discord_listens_to_listed_servers_channels_and_threads(
 
 
 def test_a_chat_that_is_no_id_is_refused_at_the_start() -> None:
-    """A name instead of an id would let no one in, or be anyone's to take."""
+    """A name instead of an id would let no one in, or could be taken by anyone."""
     for wrong in ("'@us'", "true", "1.5", "'https://t.me/us'"):
         with pytest.raises(ConfigError, match="must be a chat's id, such as -100"):
             parse(written(f"telegram: {{token: 1:x, api_url: http://x, allow: [{wrong}]}}"), {})

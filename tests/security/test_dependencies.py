@@ -1,4 +1,4 @@
-"""What is installed is what the lock files name, byte for byte."""
+"""The installed libraries are those that the lock files name, byte for byte."""
 
 import re
 import tomllib
@@ -32,7 +32,7 @@ def plain(name: str) -> str:
 
 
 def test_every_line_of_a_lock_is_a_pin_or_a_hash() -> None:
-    """A library could be fetched from another place, or as other bytes than were tried."""
+    """A library could be downloaded from another place, or be other bytes than those tested."""
     for name, least in {**dict.fromkeys(LOCKS, 21), **dict.fromkeys(EXTRAS.values(), 1)}.items():
         text = (ROOT / name).read_text(encoding="utf-8")
         lines = [line for line in text.splitlines() if not line.startswith("    #")]
@@ -54,7 +54,7 @@ def test_what_runs_is_tested_in_the_same_versions() -> None:
 
 
 def test_an_extra_is_locked_and_fits_what_runs() -> None:
-    """The same library would be wanted in two versions."""
+    """The same library would be required in two versions."""
     runs = locked("locks/run.lock")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     for extra, lock in EXTRAS.items():
@@ -66,7 +66,7 @@ def test_an_extra_is_locked_and_fits_what_runs() -> None:
 
 
 def test_the_libraries_here_are_those_of_the_lock() -> None:
-    """What these tests found would be true of other libraries."""
+    """The results of these tests would only apply to other libraries."""
     pinned = locked("locks/dev.lock")
     here = {plain(each.metadata["Name"]): each.version for each in metadata.distributions()}
     both = pinned.keys() & here.keys()
@@ -75,6 +75,6 @@ def test_the_libraries_here_are_those_of_the_lock() -> None:
 
 
 def test_installing_demands_the_hashes() -> None:
-    """The hashes would stand in the files and no one would look at them."""
+    """The hashes would be in the files but not be checked."""
     assert "--require-hashes" in (ROOT / "tasks.py").read_text(encoding="utf-8")
     assert "--require-hashes" in (ROOT / "Dockerfile").read_text(encoding="utf-8")

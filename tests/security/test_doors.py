@@ -1,4 +1,4 @@
-"""What a server without a token or key takes for this machine's own: every route of every door."""
+"""Which requests a server without token or key treats as local: every route of every listener."""
 
 import asyncio
 import itertools
@@ -111,7 +111,7 @@ class Door:
 
 @asynccontextmanager
 async def all_doors(folder: Path, text: str = DOORS) -> AsyncIterator[list[Door]]:
-    """Run the whole bot; yield whatever of it listens."""
+    """Run the whole bot; yield everything of it that listens."""
     doors: list[Door] = []
     complete = asyncio.Event()
     opened = Listener.open
@@ -135,7 +135,7 @@ async def all_doors(folder: Path, text: str = DOORS) -> AsyncIterator[list[Door]
 
 
 async def test_no_door_takes_a_stranger_for_this_machine(tmp_path: Path) -> None:
-    """A proxy on this machine would make every stranger the admin, whom `web:local` often is."""
+    """A proxy on this machine would make every stranger the admin, which `web:local` often is."""
     async with all_doors(tmp_path) as doors:
         assert {"GET /operator", "GET /socket", "POST /v1/jobs", "GET /metrics"} <= {
             request for door in doors for request in door.requests
@@ -174,7 +174,7 @@ NGINX = {
 @pytest.mark.thorough
 @pytest.mark.skipif(nginx.program() is None, reason=nginx.NOT_INSTALLED)
 async def test_a_stranger_behind_nginx_gets_in_at_no_door(tmp_path: Path) -> None:
-    """Proxies on this machine are how people publish what was meant for themselves."""
+    """People publish with proxies on this machine what was meant only for themselves."""
     async with all_doors(tmp_path) as doors:
         places = {
             f"{how}-{number}": (door.port, lines)
@@ -232,6 +232,6 @@ def test_what_opens_a_door_needs_a_token_or_keys(setting: str) -> None:
     "setting", ["url: http://localhost:8080", "names: [usher.localhost]", 'host: "::1"', "port: 81"]
 )
 def test_what_stays_on_this_machine_needs_none(setting: str) -> None:
-    """The demo and a page of one's own would need a token."""
+    """The demo and a private page would need a token."""
     parse(SMALL.replace("  web:\n", f"  web: {{{setting}}}\n"), {})
     parse(f"{SMALL}api: {{open: true, {setting}}}\n", {})

@@ -59,7 +59,7 @@ def played(scenario: Any, **given: Any) -> FakeChat:
 
 
 async def jobs(running: Bot) -> list[Job]:
-    """Return every job there is, without what only the passing of time changes."""
+    """Return every job, without what only the passing of time changes."""
     found = [await running.queue.jobs.get(number) for number in range(1, 6)]
     return [replace(job, state=JobState.PENDING) for job in found if job is not None]
 
@@ -74,7 +74,7 @@ def filled(command: Command) -> dict[str, str | int | float | bool]:
 
 
 def test_another_persons_job_cannot_be_touched_or_read() -> None:
-    """Anyone could cancel, repeat, change or read what others asked for, by counting numbers."""
+    """Anyone could cancel, repeat, change or read other people's jobs by trying numbers."""
 
     async def scenario(running: Bot) -> None:
         before = await jobs(running)
@@ -132,7 +132,7 @@ def test_an_admin_is_let_through() -> None:
 
 
 def test_a_right_counts_in_the_call_it_comes_with() -> None:
-    """An admin by role would be none for some commands, or be one without the role as well."""
+    """An admin by role would be refused some commands, or be an admin without the role as well."""
 
     async def refused(running: Bot, command: Command, job_id: int, rights: frozenset[str]) -> bool:
         before = len(running.chat.private)

@@ -28,7 +28,7 @@ SECRET = "my-neighbour-is-called-ada"
 
 
 def tables_with(words: str, database: Path) -> list[str]:
-    """Return the tables that hold those words anywhere."""
+    """Return the tables that contain these words anywhere."""
     with closing(sqlite3.connect(database)) as connection:
         tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
         return [
@@ -50,7 +50,7 @@ async def on_the_page(folder: Path) -> AsyncIterator[tuple[BotParts, Tab]]:
 
 
 async def told(parts: BotParts, page: Tab, line: str) -> None:
-    """Say a line that becomes a job and wait until its end is on the page."""
+    """Send a message that becomes a job and wait until its end is on the page."""
     await page.say(line)
     await page.next("taken")
     async with asyncio.timeout(60):
@@ -72,7 +72,7 @@ async def test_who_was_forgotten_is_in_no_count_an_hour_later(tmp_path: Path) ->
 
 
 async def test_forgetting_is_no_way_out_of_a_ban_or_a_quota(tmp_path: Path) -> None:
-    """A person who is thrown out, or has used up the hour, would begin again by being forgotten."""
+    """A person who is banned, or has used up the hour, would start anew by being forgotten."""
     database = await open_database(f"sqlite:///{tmp_path}/u.sqlite", migrations=(MIGRATIONS,))
     people, store = People(database), JobStore(database)
     await people.change(
@@ -120,7 +120,7 @@ async def test_a_persons_words_are_gone_from_the_disk(tmp_path: Path) -> None:
 
 
 async def test_a_web_chat_is_gone_from_the_disk(tmp_path: Path) -> None:
-    """The page keeps its messages in our own database: they must go with the person's jobs."""
+    """The page keeps its messages in Usher's own database: they must go with the person's jobs."""
     async with on_the_page(tmp_path) as (parts, page):
         await told(parts, page, f"/ask llama {SECRET}")
         assert SECRET.encode() in everything_in(tmp_path)
@@ -141,7 +141,7 @@ async def test_a_forgotten_conversation_is_gone_from_the_disk(tmp_path: Path) ->
 
 
 async def test_what_retention_lets_go_of_is_gone_from_the_disk(tmp_path: Path) -> None:
-    """Words and images would stay on the disk long after the days the operator allows."""
+    """Words and images would stay on the disk long after the days that the operator allows."""
     async with on_the_page(tmp_path) as (parts, page):
         await told(parts, page, f"/image flux {SECRET}")
         later = time.time() + 1.0

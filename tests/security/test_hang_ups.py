@@ -1,4 +1,4 @@
-"""Who hangs up at any point of a request, or sends what nobody should, cannot fill the log."""
+"""A person who hangs up at any point, or sends what nobody should, cannot fill the log."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ NAMES = {"file": "file-1", "job": "1", "number": "1", "name": "llama"}
 
 
 async def page_address(api: Api) -> str:
-    """Return where the page is, once it is there."""
+    """Return the address of the page, once it is there."""
     (web,) = api.parts.platforms
     assert isinstance(web, Web)
     await web.connected.wait()
@@ -35,7 +35,7 @@ async def page_address(api: Api) -> str:
 async def leave(attacker: Attacker, places: Sequence[Place], *, share: int = 1) -> None:
     """Visit places and hang up, at each point of a request and its answer.
 
-    Each place gets one of `share` visits, and the next one the others.
+    Each place gets one of `share` visits, and the next place the others.
     """
     visits = [
         (place, attack)
@@ -49,7 +49,7 @@ async def leave(attacker: Attacker, places: Sequence[Place], *, share: int = 1) 
 async def test_no_route_logs_a_visitor_who_leaves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A stranger would write a megabyte of tracebacks with 400 handshakes."""
+    """A stranger would cause a megabyte of tracebacks with 400 handshakes."""
     with found_routes(monkeypatch) as places:
         async with running(tmp_path, WITH_PAGE) as api:
             assert api.parts.gateway is not None
@@ -65,7 +65,7 @@ async def test_no_route_logs_a_visitor_who_leaves(
 async def test_frames_nobody_should_send_are_one_line_a_minute(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A holder of any link would write a line with each frame."""
+    """A holder of any link would cause a line with each frame."""
     caplog.set_level(logging.INFO)
     async with running(tmp_path, WITH_PAGE) as api:
         for _ in range(5):
@@ -80,7 +80,7 @@ async def test_frames_nobody_should_send_are_one_line_a_minute(
 async def test_strangers_at_the_entrance_are_a_line_a_minute_for_each_reason(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Whoever reaches the port of the cluster would fill the log of the queue's process."""
+    """A person who reaches the port of the cluster would fill the log of the queue's process."""
     caplog.set_level(logging.INFO)
     installation = Installation.of([image_model("flux")], [host("gpu", "comfy")])
 
@@ -112,7 +112,7 @@ async def test_strangers_at_the_entrance_are_a_line_a_minute_for_each_reason(
 async def test_the_real_process_logs_no_visitor_who_leaves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same a few times over, with the log as an operator has it."""
+    """With the log as an operator has it, a stranger could fill the disk."""
     with found_routes(monkeypatch) as places:
         async with running(tmp_path, WITH_PAGE) as api:
             await api.get("/models")

@@ -1,4 +1,4 @@
-"""Nobody can freeze the bot, fill its memory or its log, by any request to any route."""
+"""No request to any route can freeze the bot, fill its memory or its log."""
 
 import asyncio
 import io
@@ -33,7 +33,7 @@ TRIES = 3
 
 
 class Watch:
-    """What the process does while a block runs: its longest stall and how it grows."""
+    """What the process does while a block runs: its longest stall and how much it grows."""
 
     def __init__(self) -> None:
         self.stall_s = 0.0
@@ -126,7 +126,7 @@ async def test_no_route_stalls_grows_or_floods_the_log(
 
 
 class Bot(BotProcess):
-    """The real process, with its API and page at two ports, and what it takes of the machine."""
+    """The real process, with its API and page at two ports, and its use of the machine."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -140,18 +140,18 @@ class Bot(BotProcess):
         return f"http://127.0.0.1:{self.port}/v1"
 
     def memory_mb(self, name: str = "VmRSS") -> float:
-        """Return what it has of the memory; with `VmHWM`, had at most."""
+        """Return its memory in MB; with `VmHWM`, the most it had."""
         assert self._process is not None
         status = Path(f"/proc/{self._process.pid}/status").read_text()
         return float(status.split(f"{name}:")[1].split()[0]) / 1000
 
     def forget_peak(self) -> None:
-        """Begin to measure the most memory anew."""
+        """Start to measure the most memory anew."""
         assert self._process is not None
         Path(f"/proc/{self._process.pid}/clear_refs").write_text("5")
 
     def log_lines(self) -> int:
-        """Return how many lines there are, except about jobs, which a person may submit."""
+        """Return the number of lines, except those about jobs, which a person may submit."""
         lines = self._log.read_text().splitlines()
         return sum(" INFO " not in line for line in lines)
 
@@ -200,7 +200,7 @@ async def test_the_real_process_serves_others_meanwhile_and_gives_memory_back(
 async def slowest_s(
     session: aiohttp.ClientSession, url: str, key: dict[str, str], meanwhile: asyncio.Task[Any]
 ) -> float:
-    """Return how long a call took at most while something else was going on."""
+    """Return how many seconds the slowest call took while something else was going on."""
     slowest = 0.0
     while not meanwhile.done():
         began = time.monotonic()

@@ -1,4 +1,4 @@
-"""No answer of an inference server can freeze the bot, fill its memory or end in a bug."""
+"""No answer of an inference server can freeze the bot, fill its memory or cause a bug."""
 
 import asyncio
 import inspect
@@ -46,7 +46,7 @@ TIMEOUTS = Timeouts(load_s=SHORT_S, first_s=SHORT_S, idle_s=SHORT_S, total_s=LIM
 
 
 def calls(harness: Harness) -> Mapping[str, Callable[[], Awaitable[Any]]]:
-    """Return every call that a backend's port has, with what it needs."""
+    """Return every call of a backend's port, with what it needs."""
     model = replace(harness.model, timeouts=TIMEOUTS)
     given = {"model": model, "models": [model], "report": lambda _: None}
 
@@ -86,7 +86,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostileServer]:
 
 @pytest.fixture
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have clients wait only shortly wherever they wait at all."""
+    """Let clients wait only shortly wherever they wait at all."""
 
     def shortly(method: Any, word: str) -> Any:
         kinds = inspect.signature(method)
@@ -131,7 +131,7 @@ async def fault(
 async def faults(
     server: HostileServer, name: str, asked: Mapping[str, Callable[[], Awaitable[Any]]], after: int
 ) -> Mapping[str, str] | None:
-    """Make calls at once; return what is wrong with each, None if no request was answered."""
+    """Make calls at once; return what is wrong with each, or None if no request was answered."""
     server.answer = name
     counts = {word: Asked(after) for word in asked}
     made = (asyncio.create_task(fault(call, counts[word])) for word, call in asked.items())
@@ -151,7 +151,7 @@ needs_linux = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="
 async def test_what_a_server_says_reaches_the_log_in_a_line(
     kind: str, server: HostileServer
 ) -> None:
-    """An operator would not learn why it failed, or would read lines that a server wrote."""
+    """An operator would not learn why it failed, or would read lines that a server forged."""
     server.answer = "told error"
     async with server_of(kind) as harness:
         asked, heard = calls(harness), list[str]()
@@ -184,7 +184,7 @@ async def test_what_a_server_says_reaches_the_log_in_a_line(
 async def test_no_answer_freezes_grows_or_is_a_bug(
     kind: str, names: Iterable[str], server: HostileServer
 ) -> None:
-    """One answer would hold up everybody, or end the bot for memory."""
+    """One answer would block everybody, or crash the bot for lack of memory."""
     found: dict[str, str] = {}
     async with server_of(kind) as harness:
         asked = calls(harness)
@@ -207,7 +207,7 @@ async def test_no_answer_to_any_call_of_any_flavour_is_a_bug(
 ) -> None:
     """The same for every call, and after each request of a call that has several.
 
-    Flavours share with another the code that reads answers: of theirs, only a few are tried.
+    Flavours share the code that reads answers with another: only a few of theirs are tried.
     """
     found: dict[str, str] = {}
     async with HARNESSES[flavour].opens() as harness:

@@ -31,7 +31,7 @@ async def installation(
 
 
 async def told(fake: FakeTelegram, admin: Person, text: str, chat: FakeChat | None = None) -> str:
-    """Return what the bot answers an admin on Telegram."""
+    """Return the bot's answer to an admin on Telegram."""
     answers = (chat or admin.chat).from_bot
     before = len(answers)
     admin.says(text, chat=chat)
@@ -46,7 +46,7 @@ def token_in(text: str) -> str:
 
 
 async def followed(link: str) -> Mapping[str, str]:
-    """Return the headers of what answers a link."""
+    """Return the headers of the answer to a link."""
     async with (
         aiohttp.ClientSession() as session,
         session.get(link, allow_redirects=False) as answer,
@@ -59,7 +59,7 @@ ENDED = {NOT_KNOWN, aiohttp.WSCloseCode.ABNORMAL_CLOSURE}
 
 
 async def closed(page: Tab) -> int | None:
-    """Return how an open page is closed, which asks for nothing any more."""
+    """Return how an open page is closed that asks for nothing any more."""
     async for _ in page.socket:
         pass
     return page.socket.close_code
@@ -91,7 +91,7 @@ async def test_an_invited_person_is_let_in_as_nobody_else(tmp_path: Path) -> Non
 
 
 async def test_a_link_that_is_taken_back_ends_open_pages(tmp_path: Path) -> None:
-    """A person who is thrown out could go on as long as they do not close the page."""
+    """A banned person could go on as long as they do not close the page."""
     async with FakeTelegram() as fake, installation(fake, tmp_path) as (web, parts):
         admin = fake.person(1)
         token = token_in(await told(fake, admin, "/invite Ada"))
@@ -139,7 +139,7 @@ async def test_links_are_made_by_admins_in_private_only(tmp_path: Path) -> None:
 
 
 async def test_without_a_token_of_the_page_nobody_is_invited(tmp_path: Path) -> None:
-    """A link would look like a lock on a page that everyone can open anyway."""
+    """A link would look like protection of a page that everyone can open anyway."""
     async with FakeTelegram() as fake, installation(fake, tmp_path, token="") as (web, _):
         assert "chats.web.token" in await told(fake, fake.person(1), "/invite Ada")
         async with tab(web, greet=False) as page:
@@ -147,7 +147,7 @@ async def test_without_a_token_of_the_page_nobody_is_invited(tmp_path: Path) -> 
 
 
 async def test_a_name_is_shown_as_it_is_or_refused(tmp_path: Path) -> None:
-    """A name could become markup, a mention, or turn the words around it."""
+    """A name could become markup, a mention, or reverse the words around it."""
     async with FakeTelegram() as fake, installation(fake, tmp_path) as (web, _):
         assert "the limit is 40" in await told(fake, fake.person(1), f"/invite {'a' * 41}")
         for name in ("<script>alert(1)</script>", "a\u202eb", "@everyone"):

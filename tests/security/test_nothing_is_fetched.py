@@ -1,4 +1,4 @@
-"""Addresses in what people write or servers answer are words: the bot never opens them."""
+"""Addresses that people write or servers answer are only text: the bot never opens them."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -42,7 +42,7 @@ async def bait() -> AsyncIterator[Bait]:
 
 
 async def test_no_server_sends_us_elsewhere(bait: Bait) -> None:
-    """A server could make the bot ask what only the bot can reach, with its credentials."""
+    """A server could make the bot call what only the bot can reach, with its credentials."""
     status = 0
 
     async def elsewhere(request: web.Request) -> web.Response:
@@ -57,7 +57,7 @@ async def test_no_server_sends_us_elsewhere(bait: Bait) -> None:
 
 
 async def ask_in_every_way(server: BaseTestServer) -> None:
-    """Ask a server for everything the bot asks servers for; every answer is a failure."""
+    """Make all calls that the bot makes to servers; every answer is a failure."""
     http = Http(str(server.make_url("/")), headers={"Authorization": "Bearer canary"})
     with pytest.raises(HttpFailed):
         await http.get_json("/object_info")
@@ -77,7 +77,7 @@ async def ask_in_every_way(server: BaseTestServer) -> None:
 
 
 async def test_no_address_a_person_writes_is_opened(bait: Bait, tmp_path: Path) -> None:
-    """People could make the bot ask servers that only it can reach, or tell where it runs."""
+    """People could make the bot call servers that only it can reach, or reveal where it runs."""
     lines = [
         f"/image flux {bait.url}/cat.png",
         f"/image flux cat --negative {bait.url}/negative",

@@ -1,4 +1,4 @@
-"""Every record that reads bytes from outside keeps few errors, also one that is added later."""
+"""Every record that reads outside data keeps few errors, also one that is added later."""
 
 import importlib
 import pkgutil

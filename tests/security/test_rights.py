@@ -1,4 +1,4 @@
-"""Rights by role, permission and group count where the operator named them, and nowhere else."""
+"""Rights by role, permission and group apply where the operator named them, and nowhere else."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,7 +37,7 @@ def members(fake: FakeDiscord) -> dict[str, Person]:
 
 
 async def is_admin(fake: FakeDiscord, person: Person, channel: Channel) -> tuple[bool, bool]:
-    """Return whether an admin's command is carried out there, typed as such and by a mention."""
+    """Return whether an admin's command is carried out there, both typed and by a mention."""
     call = await person.slash("queue", in_channel=channel, whose="all")
     answer = await fake.wait_for(lambda: call.answer)
     assert answer is not None
@@ -101,7 +101,7 @@ async def test_a_button_obeys_a_role_and_the_log_says_which(tmp_path: Path) -> N
 
 
 async def test_only_people_with_a_listed_role_may_use_the_bot(tmp_path: Path) -> None:
-    """A whole server would use GPUs that are there for its patrons."""
+    """A whole server would use GPUs that are meant for its patrons."""
     async with FakeDiscord() as fake:
         people = members(fake)
         settings = f', allow: [{GUILD_ID}, 9], allow_roles: ["discord-role:{MODERATORS}"]'
@@ -151,7 +151,7 @@ async def test_a_groups_admins_are_so_in_that_group_alone(tmp_path: Path) -> Non
 
 
 def test_a_right_that_names_no_place_is_refused_at_the_start() -> None:
-    """A permission of any server would make admins of everyone who has a server."""
+    """A permission of any server would make everyone who has a server an admin."""
     wrong = [
         "discord-role:",
         "discord-role:mods",

@@ -1,4 +1,4 @@
-"""Canary tokens go in; nothing that anyone can read brings them out."""
+"""Known tokens go in; nothing that anyone can read contains them."""
 
 import asyncio
 import base64
@@ -54,7 +54,7 @@ logging: {level: debug}
 
 
 def spellings() -> set[str]:
-    """Return every canary as it is, as addresses write it, and as a header holds it."""
+    """Return every token as it is, as addresses write it, and as a header contains it."""
     found = set(CANARIES.values()) | {quote(each, safe="") for each in CANARIES.values()}
     found |= {"canary password", "canary"}
     return found | {base64.b64encode(b"ada:canary password").decode()}
@@ -62,7 +62,7 @@ def spellings() -> set[str]:
 
 @asynccontextmanager
 async def everywhere() -> AsyncIterator[tuple[FakeTelegram, FakeDiscord, str]]:
-    """Run the neighbours; gives the configuration that names them."""
+    """Run the neighbours; yields the configuration that names them."""
     async with (
         FakeTelegram(token=CANARIES["TELEGRAM_TOKEN"]) as telegram,
         FakeDiscord(token=CANARIES["DISCORD_TOKEN"]) as discord,
@@ -73,7 +73,7 @@ async def everywhere() -> AsyncIterator[tuple[FakeTelegram, FakeDiscord, str]]:
 
 
 def said(telegram: FakeTelegram, discord: FakeDiscord) -> str:
-    """Return everything that stands in the chats."""
+    """Return all text in the chats."""
     on_telegram = telegram_state.transcript(telegram.api.chats.values())
     return on_telegram + discord_state.transcript(iter(discord.rest.channels.values()))
 
@@ -92,7 +92,7 @@ async def working(parts: BotParts) -> AsyncIterator[None]:
 async def test_no_output_of_a_run_holds_a_secret(
     form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A token would stand in the log, in a chat, in the database, or in what check prints."""
+    """A token would be in the log, a chat, the database, or the output of check."""
     async with everywhere() as (telegram, discord, text):
         config = configuration.parse(text, CANARIES, folder=tmp_path)
         log = io.StringIO()

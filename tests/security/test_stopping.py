@@ -1,4 +1,4 @@
-"""An orderly stop of the real program: what ran goes back to its place, within ten seconds."""
+"""An orderly stop of the real program: running work goes back to its place, within ten seconds."""
 
 import os
 import signal

@@ -116,7 +116,7 @@ async def test_further_inputs_join_those_of_a_job_that_never_started(store: JobS
 
 
 async def test_requests_replaced_together_follow_each_other(store: JobStore) -> None:
-    """One transaction writes all that waits: of two for one job the later counts, files of both."""
+    """Of two changes for a job in one transaction, the earlier would count, or files be lost."""
     files = [File(name=f"{n}.png", mime="image/png", data=b"%d" % n) for n in range(5)]
     job, other = [await add(store, replace(new(), files=(files[0],))) for _ in range(2)]
     running = await start(store, await add(store))

@@ -133,7 +133,7 @@ def output_of(work: Work) -> Output:
 
 
 class FakeServer:
-    """Loads and runs in virtual time; `fates` says what an attempt meets, by default nothing bad."""
+    """Loads and runs in virtual time; `fates` says what happens to attempts, by default nothing."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Processes on one PostgreSQL database: one schedules, the others follow, whatever happens to it."""
+"""Processes on one PostgreSQL database: one schedules, the others follow, whatever happens."""
 
 import asyncio
 import signal

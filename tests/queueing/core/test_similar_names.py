@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def test_a_name_is_found_whatever_its_case_and_told_as_it_is_written() -> None:
-    """A person would be told a name that the next call does not find, or none for a capital."""
+    """A person would be given a name that the next call does not find, or none due to its case."""
     words = ("Pixel-Atr", "pixel-art", "OIL", "zebra", "")
     found = [near(word, ["Pixel-Art", "oil", "ink"]) for word in words]
     assert found == [["Pixel-Art"], ["Pixel-Art"], ["oil"], [], []]

@@ -196,7 +196,7 @@ async def test_a_huge_request_is_tried_twice_and_costs_nobody_a_model() -> None:
 @pytest.mark.parametrize("error", [UnreadableAnswer("<html>"), UnknownFailure("500"), Busy("429")])
 @in_virtual_time
 async def test_a_bad_answer_costs_nobody_but_its_own_job(error: BackendError) -> None:
-    """One odd event would take a healthy server from everybody, and run alone on it next."""
+    """One odd event would take a working server from everybody, or make its next job run alone."""
     installation = one_gpu(image_model("flux", parallel=3), image_model("sdxl"))
     server = installation.servers["comfy"]
     server.fates = fates(bad=[Fate(service_s=1.0, error=error)])
@@ -376,7 +376,7 @@ class SlowStarts(FlakyStore):
 
 @in_virtual_time
 async def test_nothing_is_sent_before_its_start_is_stored() -> None:
-    """A crash would have the server run the same request a second time, under the same id."""
+    """After a crash the server would run the same request a second time, under the same id."""
     installation = one_model()
     store = SlowStarts(JobStore(await open_database("sqlite://", inline=True)))
     async with installation.queue(store) as queue:
@@ -405,7 +405,7 @@ async def test_what_is_cancelled_before_its_start_is_stored_is_never_sent() -> N
 
 @in_virtual_time
 async def test_a_start_that_cannot_be_stored_is_not_sent() -> None:
-    """A full disk would have jobs run that nothing knows of after a crash."""
+    """After a crash, nothing would know of jobs that were started with a full disk."""
     installation = one_model()
     store = FlakyStore(JobStore(await open_database("sqlite://", inline=True)))
     async with installation.queue(store) as queue:
@@ -420,7 +420,7 @@ async def test_a_start_that_cannot_be_stored_is_not_sent() -> None:
 
 @in_virtual_time
 async def test_finished_work_waits_for_a_full_disk(caplog: pytest.LogCaptureFixture) -> None:
-    """A full disk would throw away images people waited for."""
+    """A full disk would throw away images that people waited for."""
     installation = one_model()
     store = FlakyStore(JobStore(await open_database("sqlite://", inline=True)))
     async with installation.queue(store) as queue:

@@ -1,4 +1,4 @@
-"""Every load and every copy that leaves is announced, with its cause."""
+"""Every load and every unload is announced, with its cause."""
 
 from queueing.core.errors import Unavailable
 from queueing.core.events import CopyLeft, Event, LoadCause, LoadEnded
@@ -32,7 +32,7 @@ def _why(event: LoadEnded | CopyLeft) -> LoadCause | EvictionCause:
 
 @in_virtual_time
 async def test_a_load_for_a_request_names_what_had_to_leave() -> None:
-    """An operator would see that a GPU is busy loading, and not for whom."""
+    """An operator would see that a GPU is busy loading, but not for whom."""
     installation = flux_or_sdxl()
     async with installation.queue() as queue:
         events = heard(queue)
@@ -49,7 +49,7 @@ async def test_a_load_for_a_request_names_what_had_to_leave() -> None:
 
 @in_virtual_time
 async def test_a_failed_load_is_announced_as_failed() -> None:
-    """A model that crashes its server again and again would show no loads at all."""
+    """A model that crashes its server repeatedly would show no loads at all."""
     installation = flux_or_sdxl()
     installation.servers["comfy"].load_fates = lambda: Unavailable("it crashed")
     async with installation.queue() as queue:
@@ -73,7 +73,7 @@ async def test_what_an_admin_loads_and_unloads_is_told_apart() -> None:
 
 @in_virtual_time
 async def test_a_second_copy_is_told_apart() -> None:
-    """A busy model that is spread over GPUs would look like one that is thrown out and back."""
+    """A busy model on several GPUs would look like one that is unloaded and loaded repeatedly."""
     installation = Installation.of(
         [image_model("flux", "one", "two", vram_mb=16000)],
         [host("gpu-1", "one"), host("gpu-2", "two")],

@@ -1,4 +1,4 @@
-"""Bringing models into memory and out of it, also when that fails."""
+"""Loading and unloading models, also when that fails."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -126,7 +126,7 @@ async def test_a_load_that_fails_for_no_known_reason_costs_nobody_a_model(
 
 @in_virtual_time
 async def test_a_load_is_not_tried_again_at_the_cost_of_others() -> None:
-    """A model that does not load would drive the others out once more with each try."""
+    """A model that does not load would unload the others again with each try."""
     installation = one_gpu(image_model("flux", vram_mb=20000), image_model("good", vram_mb=8000))
     server = installation.servers["comfy"]
     async with installation.queue() as queue:
@@ -156,7 +156,7 @@ async def test_what_came_while_a_failed_load_paused_need_not_leave_for_it() -> N
 
 @in_virtual_time
 async def test_a_load_that_keeps_failing_fails_its_jobs_after_growing_pauses() -> None:
-    """A broken model would crash its server in a tight loop, or its jobs would wait forever."""
+    """A broken model would crash its server in a tight loop, or its jobs wait forever."""
     installation = flux_or_sdxl()
     server = installation.servers["comfy"]
     server.load_fates = lambda: Unavailable("it crashed") if server.broken else None
@@ -180,7 +180,7 @@ async def test_a_load_that_keeps_failing_fails_its_jobs_after_growing_pauses() -
 
 @in_virtual_time
 async def test_a_job_is_told_how_often_its_own_load_was_tried() -> None:
-    """Each later request would hear of one try more, of loads that were made for others."""
+    """Each later request would report one more try, including tries for other people's jobs."""
     installation = flux_or_sdxl()
     server = installation.servers["comfy"]
     server.load_fates = lambda: Unavailable("it crashed")
@@ -198,7 +198,7 @@ async def test_a_job_is_told_how_often_its_own_load_was_tried() -> None:
 
 @in_virtual_time
 async def test_a_load_that_never_ends_is_given_up_and_leaves_no_ghost() -> None:
-    """Memory would stay taken by a copy no one knows of."""
+    """Memory would stay occupied by an unknown copy."""
     installation = one_gpu(image_model("flux", timeouts=Timeouts(load_s=50.0)))
     server = installation.servers["comfy"]
     server.load_fates = one_after_another([TimeoutError()])
@@ -289,7 +289,7 @@ async def test_a_model_of_unknown_size_is_measured_beside_what_never_leaves(
 
 @in_virtual_time
 async def test_a_load_waits_for_a_database_that_cannot_note_it() -> None:
-    """A crash during a load would leave memory taken that no restart knows of."""
+    """After a crash during a load, no restart would know that memory is occupied."""
     installation = flux_or_sdxl()
     store = FlakyStore(JobStore(await open_database("sqlite://", inline=True)))
     async with installation.queue(store) as queue:
@@ -304,7 +304,7 @@ async def test_a_load_waits_for_a_database_that_cannot_note_it() -> None:
 
 @in_virtual_time
 async def test_what_could_not_work_is_tried_again_after_a_while() -> None:
-    """Repairing a server's files would mean restarting the bot as well."""
+    """After repairing a server's files, the bot would have to be restarted as well."""
     installation = flux_or_sdxl()
     server = installation.servers["comfy"]
     server.load_fates = one_after_another([BadModel("models.flux.workflow: no file")])
@@ -321,7 +321,7 @@ async def test_what_could_not_work_is_tried_again_after_a_while() -> None:
 
 @in_virtual_time
 async def test_a_preloaded_model_stays_and_the_caller_learns_where_it_is() -> None:
-    """An admin's preload would be evicted by the next job of another model."""
+    """An admin's preload would be unloaded by the next job of another model."""
     installation = flux_or_sdxl()
     async with installation.queue() as queue:
         assert await queue.preloads.preload("flux", None) == "comfy"
@@ -364,7 +364,7 @@ async def test_what_a_server_keeps_for_ever_is_named_and_nothing_is_promised(
 
 @in_virtual_time
 async def test_unloading_a_busy_model_waits_for_its_job_and_starts_no_other() -> None:
-    """`/unload` would cut a person's image short, or never happen on a busy model."""
+    """`/unload` would cut a person's image short, or never succeed for a busy model."""
     installation = flux_or_sdxl()
     server = installation.servers["comfy"]
     server.service_s = 50.0
@@ -401,7 +401,7 @@ async def test_an_unload_that_frees_everything_spares_running_neighbours() -> No
 
 @in_virtual_time
 async def test_a_model_that_loads_nothing_evicts_nothing_and_is_always_there() -> None:
-    """Every enlarged image would cost two loads of the model that drew it."""
+    """Each image that is enlarged would cost two loads of the model that drew it."""
     gpu = host("gpu", "comfy", serial=True)
     gpu = replace(gpu, backends=tuple(replace(b, max_models=1) for b in gpu.backends))
     models = [image_model("flux", vram_mb=16000), image_model("lens", vram_mb=16000)]

@@ -1,4 +1,4 @@
-"""What a host that loads ahead does to people who ask for something else."""
+"""How loading ahead on a host affects people who ask for something else."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ LOAD_S = 10.0  # of a fake server
 
 @asynccontextmanager
 async def settled(**given: Any) -> AsyncIterator[tuple[Installation, JobQueue]]:
-    """Run a GPU that holds flux or sdxl and loads ahead: flux is likelier, and sdxl there."""
+    """Run a GPU that holds flux or sdxl and loads ahead: flux is more likely, and sdxl loaded."""
     models = [image_model(name, vram_mb=16000, idle_unload_s=3600.0) for name in ("flux", "sdxl")]
     installation = Installation.of(models, [replace(host("gpu", "comfy"), loads_ahead=True)])
     installation = replace(installation, **given)
@@ -31,7 +31,7 @@ async def settled(**given: Any) -> AsyncIterator[tuple[Installation, JobQueue]]:
 
 
 def state(queue: JobQueue, model: str) -> tuple[Residency, bool] | None:
-    """Return whether the model's only copy is loading or ready, and ahead of requests."""
+    """Return whether the model's only copy is loading or ready, and whether it was loaded ahead."""
     [status] = [each for each in queue.status.snapshot().models if each.name == model]
     return next(((copy.residency, copy.ahead) for copy in status.copies), None)
 
@@ -46,7 +46,7 @@ READY = (Residency.READY, False)
 
 @in_virtual_time
 async def test_the_next_request_finds_its_model_loaded() -> None:
-    """A choice that changes nothing would still load for nobody."""
+    """A model would be loaded ahead for nobody."""
     async with settled() as (installation, queue):
         before = installation.clock.now()
         await until(lambda: state(queue, "flux") == AHEAD)
@@ -82,7 +82,7 @@ async def test_a_request_waits_where_the_server_cannot_stop_a_load() -> None:
 
 @in_virtual_time
 async def test_a_request_for_the_model_that_loads_ahead_uses_that_load() -> None:
-    """It would be stopped and begun again."""
+    """The load would be stopped and started again."""
     async with settled() as (installation, queue):
         await until(lambda: state(queue, "flux") == AHEAD)
         await ended(queue, await installation.ask(queue, "flux", "now"))
@@ -91,7 +91,7 @@ async def test_a_request_for_the_model_that_loads_ahead_uses_that_load() -> None
 
 @in_virtual_time
 async def test_what_an_admin_unloads_stays_out_until_it_is_asked_for() -> None:
-    """A GPU that somebody has just emptied would fill again by itself."""
+    """A GPU that a person has just emptied would fill again by itself."""
     async with settled() as (installation, queue):
         await until(lambda: state(queue, "flux") == READY)
         await queue.preloads.unload("flux", None)
@@ -106,7 +106,7 @@ async def test_what_an_admin_unloads_stays_out_until_it_is_asked_for() -> None:
 
 @in_virtual_time
 async def test_a_load_ahead_that_fails_is_not_tried_again_by_itself() -> None:
-    """A model that does not load would keep a GPU busy forever, and spend its next job's tries."""
+    """A model that does not load would keep a GPU busy forever, and use up its next job's tries."""
     async with settled() as (installation, queue):
         installation.servers["comfy"].load_fates = lambda: Unavailable("it crashed")
         await until(lambda: causes(installation)[-1] is LoadCause.AHEAD)

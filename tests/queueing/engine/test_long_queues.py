@@ -1,4 +1,4 @@
-"""A deep queue is worth one warning: not one for each job, and another only after it was short."""
+"""A long queue causes one warning: not one per job, and another only after it was short."""
 
 import logging
 
@@ -41,7 +41,7 @@ async def test_a_deep_line_is_told_once_with_its_reason(caplog: pytest.LogCaptur
 
 @in_virtual_time
 async def test_it_is_told_again_only_after_it_was_short(caplog: pytest.LogCaptureFixture) -> None:
-    """A queue that sways about the bound would fill the log."""
+    """A queue that goes up and down around the limit would fill the log."""
     installation = flux_or_sdxl()
     async with installation.queue() as queue:
         await fill(queue, installation, 60)

@@ -1,4 +1,4 @@
-"""Which queues are told of after a look at the world."""
+"""Which queues are updated after a look at the world."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from tests.queueing.planning.worlds import copy, host, jobs, model, queue, world
 
 
 def shared(*copies: Copy, up: bool = True) -> Snapshot:
-    """Return a world in which flux and sdxl wait for one GPU, and llm for another one."""
+    """Return a world in which flux and sdxl wait for one GPU, and llm for another."""
     seen = world(
         model("flux", queue(jobs("flux", 1, 2)), on=("b1",)),
         model("sdxl", queue(jobs("sdxl", 5, 2)), on=("b1",)),
@@ -22,7 +22,7 @@ def shared(*copies: Copy, up: bool = True) -> Snapshot:
 
 
 def test_a_line_that_did_not_move_is_named_when_one_on_its_hosts_did() -> None:
-    """A promise would stand unchanged while the model that holds the GPU gets more work."""
+    """A promise would remain unchanged while the model that holds the GPU gets more work."""
     told = news(shared(), shared(), {"flux"}, ())
     assert told is not None
     assert told.models == {"flux"}
@@ -31,7 +31,7 @@ def test_a_line_that_did_not_move_is_named_when_one_on_its_hosts_did() -> None:
 
 
 def test_the_end_of_a_load_turns_every_line_on_that_host() -> None:
-    """The words "is being loaded first" would stand after the load has ended or failed."""
+    """The words "is being loaded first" would remain after the load has ended or failed."""
     coming = copy("flux", residency=Residency.LOADING)
     for after in (shared(copy("flux")), shared()):
         told = news(shared(coming), after, (), ())
@@ -40,7 +40,7 @@ def test_the_end_of_a_load_turns_every_line_on_that_host() -> None:
 
 
 def test_a_server_that_goes_or_returns_turns_the_lines_it_serves() -> None:
-    """A moment would stand although the server that was to keep it is away."""
+    """A time would still be shown although the server that was to keep it is away."""
     for before, after in ((shared(), shared(up=False)), (shared(up=False), shared())):
         told = news(before, after, (), ())
         assert told is not None

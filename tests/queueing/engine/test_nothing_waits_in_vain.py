@@ -34,7 +34,7 @@ ACTED_ON = {
 
 @in_virtual_time
 async def test_a_server_that_had_its_model_already_keeps_no_other_away() -> None:
-    """Its size would stay unknown, so it would be taken to fill the GPU for as long as it runs."""
+    """Its size would stay unknown, so that it would count as filling the GPU as long as it runs."""
     models = [image_model("flux"), image_model("scribe", "old", vram_mb=None)]
     installation = Installation.of(models, [host("gpu", "comfy", "old")])
     _has_already(installation, "old", "scribe", 6000)
@@ -51,7 +51,7 @@ async def test_a_server_that_had_its_model_already_keeps_no_other_away() -> None
 
 @in_virtual_time
 async def test_two_of_unknown_size_share_what_the_gpu_shows() -> None:
-    """A speech server beside a llama-server: each would be taken to fill the GPU."""
+    """A speech server and a llama-server would each count as filling the GPU."""
     models = [
         image_model("flux"),
         image_model("scribe", "old", vram_mb=None),
@@ -68,7 +68,7 @@ async def test_two_of_unknown_size_share_what_the_gpu_shows() -> None:
 
 
 def _has_already(installation: Installation, server: str, model: str, mb: int) -> None:
-    """Have a server keep a model in memory that it was started with."""
+    """Let a server keep a model in memory with which it was started."""
     installation.keepers |= {server}
     there = installation.servers[server]
     there.memory.add(model)
@@ -97,7 +97,7 @@ Drawn = tuple[Sequence[ModelSpec], HostSpec, Installation]
 
 @st.composite
 def installations(draw: st.DrawFn) -> Installation:
-    """Draw one GPU with up to three servers, each with what may keep others from their turn."""
+    """Draw one GPU with up to three servers, each with something that may block the others."""
     servers = SERVERS[: draw(st.integers(1, 3))]
     windows = draw(st.sampled_from([(), (WeeklyWindow(frozenset(range(7)), 0, 4),)]))
     gpu = replace(host("gpu", *servers), quiet=QuietHours(windows, "UTC") if windows else None)
@@ -161,7 +161,7 @@ def _check_told(installation: Installation, reason: Reason) -> bool:
 async def _reason_to_act_on(queue: JobQueue, job: Job) -> Reason | None:
     """Return the reason that people are told within two minutes; None if the job ended.
 
-    A look may fall into a load that is tried once more.
+    At that moment a load may just be tried again.
     """
     reason = None
     for _ in range(120):
@@ -182,7 +182,7 @@ async def _reason_to_act_on(queue: JobQueue, job: Job) -> Reason | None:
 async def test_what_never_ends_names_what_must_change(
     installation: Installation, asked: Sequence[int]
 ) -> None:
-    """People would wait, and a program's call hang, with nobody told what is wrong."""
+    """People would wait, and a program's call hang, without anybody being told what is wrong."""
     names = sorted(installation.catalog.models)
     async with installation.queue() as queue:
         jobs = []

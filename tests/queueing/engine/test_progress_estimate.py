@@ -8,21 +8,21 @@ from queueing.engine.attempt_sender import ProgressEstimate
 
 
 def test_the_first_steps_say_nothing_yet() -> None:
-    """One slow first step would promise an end in an hour."""
+    """Because of one slow first step, an end in an hour would be promised."""
     pace = ProgressEstimate(ends_at=10.0)
     assert [pace.seen((step, 20), 5.0 * step) for step in (1, 2, 3)] == [None, None, None]
     assert pace.seen((4, 20), 20.0) == 20.0 + 16 * 5.0
 
 
 def test_a_quick_stage_does_not_promise_an_early_end() -> None:
-    """An image drawn in two stages would be promised for the end of its first."""
+    """An image drawn in two stages would be promised for the end of its first stage."""
     pace = ProgressEstimate(ends_at=100.0)
     assert pace.seen((1, 8), 1.0) is None
     assert pace.seen((8, 8), 8.0) == 100.0
 
 
 def test_each_stage_counts_from_its_own_beginning() -> None:
-    """The steps of a second image would be taken for a way back."""
+    """The first steps of a second image would count as going backwards."""
     pace = ProgressEstimate(ends_at=0.0)
     pace.seen((1, 8), 0.0)
     pace.seen((8, 8), 7.0)
@@ -31,7 +31,7 @@ def test_each_stage_counts_from_its_own_beginning() -> None:
 
 
 def test_work_that_waits_at_its_server_begins_when_it_begins() -> None:
-    """Behind another person's video of an hour an image would read "done in 5 s" all the time."""
+    """Behind another person's hour-long video an image would say "done in 5 s" all the time."""
     pace = ProgressEstimate(ends_at=15.0, now=5.0)
     assert pace.heard(Progress(ahead=1), 6.0) is None
     assert pace.heard(Progress(fraction=0.0), 100.0) == 110.0

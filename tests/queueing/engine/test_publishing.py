@@ -1,4 +1,4 @@
-"""What is stored is published, even where its caller is cancelled at that moment."""
+"""What is stored is published, even if its caller is cancelled at that moment."""
 
 import asyncio
 import gc
@@ -23,7 +23,7 @@ CHANGES = frozenset({"add", "apply", "move_first", "replace_request"})
 
 @dataclass
 class HeldStore:
-    """A store that holds the answers to changes it has made, while it is told to."""
+    """A store that delays the answers to changes it has made, while it is told to."""
 
     store: JobStore
     open: asyncio.Event = field(default_factory=asyncio.Event)
@@ -45,7 +45,7 @@ class HeldStore:
 
 @in_virtual_time
 async def test_what_a_job_produced_is_told_once_it_is_stored() -> None:
-    """A caller would have a result that no restart knows, or be told of the end before."""
+    """A caller would have a result that no restart knows, or be told of the end too early."""
     installation = one_gpu(image_model("flux"))
     store = HeldStore(JobStore(await open_database(installation.url, inline=True)))
     store.open.set()
@@ -78,7 +78,7 @@ CALLS: dict[str, tuple[Calls, JobEvent | None]] = {
 @pytest.mark.parametrize("name", CALLS)
 @in_virtual_time
 async def test_a_change_is_published_though_its_caller_has_gone(name: str) -> None:
-    """A person who left a call would leave all others with an old place in line."""
+    """A person who left a call would leave all others with an old place in the queue."""
     call, event = CALLS[name]
     installation = one_gpu(image_model("flux"))
     store = HeldStore(JobStore(await open_database(installation.url, inline=True)))
@@ -103,7 +103,7 @@ async def test_a_change_is_published_though_its_caller_has_gone(name: str) -> No
 
 @in_virtual_time
 async def test_a_moved_job_has_its_line_looked_at_though_the_caller_has_gone() -> None:
-    """The places of a whole queue would stay as they were until something else moved it."""
+    """The places of a whole queue would stay unchanged until something else moved it."""
     installation = one_gpu(image_model("flux"))
     store = HeldStore(JobStore(await open_database(installation.url, inline=True)))
     store.open.set()
@@ -127,7 +127,7 @@ async def test_a_moved_job_has_its_line_looked_at_though_the_caller_has_gone() -
 
 @in_virtual_time
 async def test_a_finished_job_is_published_though_its_attempt_was_cancelled() -> None:
-    """A result stored as the bot stops would reach its chat only after the next start."""
+    """A result stored as the bot stops would only reach its chat after the next start."""
     installation = one_gpu(image_model("flux"))
     store = HeldStore(JobStore(await open_database(installation.url, inline=True)))
     store.open.set()

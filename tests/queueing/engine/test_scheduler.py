@@ -37,7 +37,7 @@ async def flaky_store() -> FlakyStore:
 )
 @in_virtual_time
 async def test_a_failing_database_stops_nothing_for_good(call: str) -> None:
-    """A database that was full for a minute would mean a restart by hand."""
+    """A database that was full for a minute would require a restart by hand."""
     installation = one_model()
     store = await flaky_store()
     async with installation.queue(store) as queue:
@@ -76,7 +76,7 @@ async def test_a_fault_in_the_planner_stops_nothing_for_good(
 async def test_a_wide_copy_begins_all_it_can_take_in_one_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Forty free places would be filled in five steps, each with a flush before the next."""
+    """Forty free slots would be filled in five steps, each with a flush before the next."""
     plans = []
 
     def noted(world: Snapshot) -> Plan:
@@ -97,7 +97,7 @@ async def test_a_wide_copy_begins_all_it_can_take_in_one_step(
 
 @in_virtual_time
 async def test_an_idle_queue_rests() -> None:
-    """The bot would burn a processor while no one asks for anything."""
+    """The bot would use up a processor while no one asks for anything."""
     installation = one_model()
     store = await flaky_store()
     async with installation.queue(store) as queue:
@@ -114,7 +114,7 @@ async def test_an_idle_queue_rests() -> None:
 async def test_what_the_router_did_itself_asks_for_no_second_look(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Every job would cost two decisions, one of them for nothing."""
+    """Every job would cost two decisions, one of them in vain."""
     moments: list[float] = []
 
     def noted(world: Snapshot) -> Plan:
@@ -136,7 +136,7 @@ async def test_what_the_router_did_itself_asks_for_no_second_look(
 
 @in_virtual_time
 async def test_a_job_that_has_started_is_shown_as_waiting_no_longer() -> None:
-    """People would be told of a queue that is not there until the router looks again."""
+    """People would be told of a queue that does not exist until the router looks again."""
     installation = one_model()
     async with installation.queue() as queue:
         await ended(queue, await installation.ask(queue, "flux", "warm"))
@@ -158,7 +158,7 @@ async def test_an_old_answer_of_the_store_starts_nothing_twice(
     """A running job would be started again, and its slot counted once too few."""
 
     class Forgetful(FlakyStore):
-        """Shows a queue once more as it was before its last start."""
+        """Shows a queue again as it was before its last start."""
 
         def __init__(self, store: JobStore) -> None:
             super().__init__(store)
@@ -193,7 +193,7 @@ async def test_an_old_answer_of_the_store_starts_nothing_twice(
 
 @in_virtual_time
 async def test_two_servers_on_one_gpu_take_turns() -> None:
-    """An image and an answer would be cut short or crash for want of memory."""
+    """An image and an answer would be cut short or crash because of too little memory."""
     installation = Installation.of(
         [image_model("flux", "comfy", vram_mb=16000), image_model("llm", "lm", vram_mb=16000)],
         [host("gpu", "comfy", "lm")],
@@ -211,7 +211,7 @@ async def test_two_servers_on_one_gpu_take_turns() -> None:
 
 @in_virtual_time
 async def test_the_log_says_once_why_a_model_waits(caplog: pytest.LogCaptureFixture) -> None:
-    """An operator could not see why people wait, or the log would drown in repetitions."""
+    """An operator could not see why people wait, or the log would be full of repetitions."""
     installation = one_model()
     async with installation.queue() as queue:
         with caplog.at_level("INFO", logger="queueing.engine.change_tracker"):

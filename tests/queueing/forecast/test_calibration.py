@@ -1,4 +1,4 @@
-"""Ranges are as wide as estimates were wrong, and hold four jobs of five."""
+"""Ranges are as wide as estimates were wrong, and contain four of five jobs."""
 
 from collections import deque
 from random import Random
@@ -31,21 +31,21 @@ def covered(error: "list[float]", calibration: Calibration, category: Category =
 def test_four_of_five_jobs_end_within_their_range_whatever_is_wrong(
     spread: float, off: float
 ) -> None:
-    """Loads that are slower than thought would make every promise wrong in the same way."""
+    """Loads that are slower than expected would make every promise wrong in the same way."""
     random = Random(7)
     errors = [random.gauss(off, spread) for _ in range(600)]
     assert 0.76 <= covered(errors, Calibration()) <= 0.86
 
 
 def test_a_drift_is_followed() -> None:
-    """After a change of the hardware people would be told wrong ranges for two hundred jobs."""
+    """After a change of hardware people would be told wrong ranges for two hundred jobs."""
     random = Random(3)
     errors = [random.gauss(number / 200, 0.1) for number in range(800)]
     assert 0.7 <= covered(errors, Calibration()) <= 0.9
 
 
 def test_the_range_of_a_model_that_never_ran_is_wide_and_narrows() -> None:
-    """A guess would be told like knowledge."""
+    """A guess would be presented as knowledge."""
     calibration = Calibration()
     first = calibration.range(NEW, 0.0, 60.0)
     known = calibration.range(NORMAL, 0.0, 60.0)
@@ -59,7 +59,7 @@ def test_the_range_of_a_model_that_never_ran_is_wide_and_narrows() -> None:
 
 
 def test_with_few_scores_those_of_its_kin_count() -> None:
-    """Every lane would have to learn by itself that loads are slow."""
+    """Every lane would have to learn separately that loads are slow."""
     calibration, relaxed = Calibration(), Category("relaxed", loads=False, measured=True)
     for _ in range(40):
         calibration.observe(NORMAL, 0.0, 100.0, 150.0)

@@ -74,7 +74,7 @@ def test_a_batch_of_embeddings_is_as_much_work_as_its_tokens() -> None:
 
 
 def test_the_configured_time_holds_until_something_was_learned() -> None:
-    """A fresh installation would promise nothing, or nonsense."""
+    """A new installation would promise nothing, or nonsense."""
     durations = Durations()
     assert durations.service(FLUX, "gpu-1").median_s == 20.0
     assert durations.load(FLUX, "gpu-1").median_s == 40.0
@@ -82,7 +82,7 @@ def test_the_configured_time_holds_until_something_was_learned() -> None:
 
 
 def test_a_learned_time_replaces_the_configured_one() -> None:
-    """Promises would stay wrong forever on hardware unlike the configuration's author's."""
+    """Promises would stay wrong forever on hardware unlike that of the configuration's author."""
     durations = Durations()
     for seconds in (5.0, 6.0, 7.0):
         durations.observe_service("flux", "gpu-1", USUAL_SIZE, seconds)
@@ -135,7 +135,7 @@ def test_the_typical_job_weighs_sizes_by_how_often_they_come() -> None:
 
 @given(st.lists(st.floats(0.01, 10_000), min_size=1, max_size=60))
 def test_estimates_stay_within_what_was_seen(seconds: list[float]) -> None:
-    """A promise outside of everything ever measured would be invented."""
+    """A promise outside everything ever measured would be invented."""
     durations = Durations()
     for value in seconds:
         durations.observe_service("flux", "gpu-1", USUAL_SIZE, value)
@@ -146,7 +146,7 @@ def test_estimates_stay_within_what_was_seen(seconds: list[float]) -> None:
 
 
 def test_the_arrival_rate_follows_the_arrivals_and_fades() -> None:
-    """The planner would keep what no one asks for and evict what everyone does."""
+    """The planner would keep what no one asks for and unload what everyone does."""
     rates = ArrivalRates()
     for second in range(0, 7200, 10):
         rates.arrived("flux", float(second))
@@ -156,7 +156,7 @@ def test_the_arrival_rate_follows_the_arrivals_and_fades() -> None:
 
 
 def test_a_rate_is_right_before_the_window_is_full() -> None:
-    """During the first half hour nothing would seem asked for, and promises would be too early."""
+    """During the first half hour no requests would be expected, and promises be too early."""
     rates = ArrivalRates()
     for second in range(0, 300, 10):
         rates.arrived("flux", float(second))
@@ -164,7 +164,7 @@ def test_a_rate_is_right_before_the_window_is_full() -> None:
 
 
 def test_the_first_arrival_is_no_stream() -> None:
-    """One request after a start would be taken for hundreds an hour."""
+    """One request after a start would count as hundreds an hour."""
     rates = ArrivalRates()
     rates.arrived("flux", 0.0)
     assert rates.per_s("flux", 0.0) < 0.02

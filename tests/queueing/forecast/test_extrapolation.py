@@ -1,4 +1,4 @@
-"""How a forecast goes on behind what it looked at."""
+"""How a forecast continues beyond the jobs it has simulated."""
 
 from collections.abc import Mapping
 
@@ -12,14 +12,14 @@ NOW = 1_000.0
 
 
 def seen(model: str, begun: int, waiting: int) -> SimulatedQueue:
-    """Return a queue of so many jobs of which some started within the last 100 s."""
+    """Return a queue of this many jobs, some of which started within the last 100 s."""
     view = Waiting(lane="normal", count=begun + waiting, heads=(), oldest_at=NOW - 100)
     starts = [Started(NOW - 100 + index, "b1") for index in range(begun)]
     return SimulatedQueue(model, view, NOW - 100, starts=starts)
 
 
 def run_on(*queues: SimulatedQueue, most_slots: int = 8) -> Mapping[Key, Share]:
-    """Let the queues go on with jobs of 10 s."""
+    """Let the queues continue with jobs of 10 s."""
     return shares(
         {(queue.model, "normal"): queue for queue in queues},
         since=NOW - 100,
@@ -37,7 +37,7 @@ def test_lines_share_the_gpus_as_they_did() -> None:
 
 
 def test_the_last_line_gets_what_the_others_leave() -> None:
-    """Anyone who waits in the longest queue would be promised an evening instead of an hour."""
+    """People in the longest queue would be promised an evening instead of an hour."""
     tail = run_on(seen("flux", 20, 100), seen("sdxl", 20, 20))
     assert tail["sdxl", "normal"].start_at(40) == pytest.approx(NOW + 100)
     assert tail["flux", "normal"].start_at(40) == pytest.approx(NOW + 100)
@@ -57,6 +57,6 @@ def test_a_line_whose_turn_was_not_seen_is_taken_for_one_like_the_others() -> No
 
 
 def test_behind_the_last_nobody_is_promised_anything() -> None:
-    """A moment would be made up from a queue that has none."""
+    """A time would be made up from a queue that has none."""
     tail = run_on(seen("flux", 20, 0))["flux", "normal"]
     assert tail.start_at(21) == float("inf")

@@ -1,4 +1,4 @@
-"""When a waiting job will be done, as told at its acceptance."""
+"""When a waiting job will be done, as promised when it is accepted."""
 
 from dataclasses import replace
 
@@ -40,7 +40,7 @@ def test_the_rest_of_what_runs_and_the_jobs_ahead_are_counted() -> None:
 
 
 def test_a_job_that_should_be_done_by_now_is_expected_soon() -> None:
-    """A job running over its time would make every promise behind it lie in the past."""
+    """A job running over its time would move every promise behind it into the past."""
     waiting = jobs("flux", 0)
     late = copy("flux", running=1, ends_at=(NOW - 60.0,))
     snapshot = world(model("flux", queue(waiting)), copies=(late,))
@@ -48,7 +48,7 @@ def test_a_job_that_should_be_done_by_now_is_expected_soon() -> None:
 
 
 def test_loads_on_the_way_are_counted() -> None:
-    """The first job of a cold model would be promised without its load."""
+    """The first job of an unloaded model would be promised without its load."""
     waiting = jobs("flux", 0)
     assert done_in(world(model("flux", queue(waiting))), waiting[0], 1) == pytest.approx(40.0)
     coming = copy("flux", residency=Residency.LOADING, ready_at=NOW + 7.0)
@@ -57,7 +57,7 @@ def test_loads_on_the_way_are_counted() -> None:
 
 
 def test_the_swap_before_a_load_is_counted() -> None:
-    """Where two models take turns, a promise would ignore the queue of the other one."""
+    """Where two models take turns, a promise would ignore the other one's queue."""
     mine, others = jobs("flux", 0), jobs("sdxl", 5, 4)
     busy = copy("sdxl", running=1, ends_at=(NOW + 6.0,))
     snapshot = world(model("flux", queue(mine)), model("sdxl", queue(others)), copies=(busy,))
@@ -76,7 +76,7 @@ def test_requests_still_to_come_are_not_expected() -> None:
 
 
 def test_a_place_behind_the_last_is_told_where_nobody_else_is_expected() -> None:
-    """A person who meets a full queue would hear that it does not move."""
+    """A person who meets a full queue would be told that it does not move."""
     waiting = jobs("flux", 2, 1, 0)
     snapshot = world(model("flux", queue(waiting)), copies=(copy("flux"),))
     expected = Forecast(snapshot, ten_seconds).of(waiting[0], 4, NOW)
@@ -100,7 +100,7 @@ def test_a_forecast_knows_the_lines_it_has_seen() -> None:
 
 
 def test_nothing_is_promised_where_no_host_is_up() -> None:
-    """People would be promised a moment that no one can keep."""
+    """People would be promised a time that cannot be kept."""
     waiting = jobs("flux", 0)
     down = (BackendView(name="b1", host="h1", up=False),)
     snapshot = world(model("flux", queue(waiting)), backends=down)
@@ -139,7 +139,7 @@ def test_asking_in_another_order_changes_no_answer() -> None:
 
 
 def test_a_forecast_leaves_its_world_alone() -> None:
-    """The router would decide on a world that a question had changed."""
+    """The router would decide about a world that a question had changed."""
     waiting = jobs("flux", 9, 8)
     snapshot = world(model("flux", queue(waiting)), backends=TWO_BACKENDS)
     before = replace(snapshot)
@@ -148,7 +148,7 @@ def test_a_forecast_leaves_its_world_alone() -> None:
 
 
 def test_a_promise_never_lies_in_the_past() -> None:
-    """Where those ahead have not begun as expected, people would be told to come back yesterday."""
+    """People would be told to come back yesterday when those ahead are late."""
     waiting = jobs("flux", 2, 1, 0)
     snapshot = world(model("flux", queue(waiting)), copies=(copy("flux"),))
     late = NOW + 3600.0
@@ -158,7 +158,7 @@ def test_a_promise_never_lies_in_the_past() -> None:
 
 
 def test_a_server_is_free_again_once_it_has_unloaded() -> None:
-    """No one would be promised anything while ComfyUI drops a model, or the wrong thing."""
+    """While ComfyUI drops a model, nothing would be promised, or the wrong time."""
     waiting = jobs("flux", 0)
     snapshot = world(
         model("flux", queue(waiting)),
@@ -173,7 +173,7 @@ def test_a_server_is_free_again_once_it_has_unloaded() -> None:
 
 
 def test_a_server_is_busy_until_the_last_of_its_copies_has_come_or_gone() -> None:
-    """ComfyUI would be expected to run a job beside its own load."""
+    """ComfyUI would be expected to run a job during its own load."""
     waiting = jobs("flux", 0)
     snapshot = world(
         model("flux", queue(waiting)),

@@ -1,4 +1,4 @@
-"""Those who have yet to come under a fair order: in promises, those whose turn they will take count."""
+"""Newcomers under a fair order: promises count those whose turn will come first."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,7 +47,7 @@ def test_how_often_a_person_comes_fades() -> None:
 
 
 def flood(of: int) -> Trace:
-    """Return three people who ask once a minute, and one who asks for very much after ten minutes."""
+    """Return three people who ask once a minute, and one who asks for a lot after ten minutes."""
     light = [
         TraceJob(at=60.0 * n + 20.0 * who, model="m", service_s=10.0, user=f"light{who}")
         for n in range(40)

@@ -1,4 +1,4 @@
-"""The world run forward: what follows by itself is done as the planner would do it."""
+"""The world simulated into the future, with decisions as the planner would make them."""
 
 import random
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ class Asking(Simulation):
 
 
 class Checked(Simulation):
-    """A simulation that holds each of its decisions to the planner's on a world made from the state."""
+    """A simulation that compares each decision with the planner's in a world from its state."""
 
     decisions = 0
 
@@ -53,7 +53,7 @@ def ten_seconds(_job: Job, _backend: str) -> DurationEstimate:
 
 
 def drawn(rng: random.Random) -> Snapshot:
-    """Return six models with slots on three GPUs, some busy, some expected."""
+    """Draw six models with slots on three GPUs, some busy, some expected."""
     left = dict.fromkeys(NAMES, 2)
     serial = {name: rng.random() < 0.3 for name in NAMES}
     models, copies = [], []
@@ -83,7 +83,7 @@ def drawn(rng: random.Random) -> Snapshot:
 
 
 def in_lanes(rng: random.Random, snapshot: Snapshot) -> Snapshot:
-    """Return a world whose people stand in three lanes, some in conversations that servers remember."""
+    """Return a world with people in three lanes, some in conversations that servers remember."""
     models = {}
     for name, view in snapshot.models.items():
         by_lane = {
@@ -129,7 +129,7 @@ def given_back(rng: random.Random, snapshot: Snapshot) -> Snapshot:
 
 
 def run(simulation: Simulation) -> tuple[Mapping[tuple[str, str], list[tuple[float, str]]], int]:
-    """Return the starts of each queue, as far as is looked, and how many decisions that took."""
+    """Return the starts of each queue, as far as simulated, and the number of decisions."""
     decisions = 0
     while not simulation.over:
         simulation.step()
@@ -157,7 +157,7 @@ def test_gpus_that_are_given_back_are_foreseen(seeds: range) -> None:
 
 
 def check_open(snapshot: Snapshot, start: Started) -> None:
-    """Check that a job neither begins in quiet hours nor so shortly before that it meets them."""
+    """Check that a job begins neither in quiet hours nor so shortly before that it reaches them."""
     view = snapshot.hosts[snapshot.backends[start.backend].host]
     assert not rests(view, start.at)
     assert all(not q.begins_at - 10 - LEAD_S < start.at < q.begins_at for q in view.quiet)
@@ -186,7 +186,7 @@ def saved_decisions(snapshot: Snapshot, asking: type[Simulation]) -> int:
 @seeds(range(30), quick=3)
 @pytest.mark.parametrize("shared", [False, True])
 def test_every_decision_is_the_one_the_planner_makes(shared: bool, seeds: range) -> None:
-    """Forecasts would go on from a state on which something was forgotten, and promise fiction."""
+    """Forecasts would continue from a state in which something was forgotten, and be wrong."""
     for seed in seeds:
         print(f"seed {seed}")
         rng = random.Random(seed)
@@ -201,7 +201,7 @@ def test_every_decision_is_the_one_the_planner_makes(shared: bool, seeds: range)
 
 
 def test_a_model_that_has_left_waits_for_its_return_from_then_on() -> None:
-    """Two models that take turns would be expected to turn each other out at once."""
+    """Two models that take turns would be expected to unload each other at once."""
     snapshot = world(
         model("flux", queue(jobs("flux", 900, 800, 700))),
         model("sdxl", queue(jobs("sdxl", 850), more=60)),

@@ -1,6 +1,6 @@
-"""A small discrete-event simulator over `plan()`: traces in, what happened out; pure, no asyncio.
+"""A small discrete-event simulator over `plan()`: traces in, results out; pure, no asyncio.
 
-It keeps the promises' books while it runs (budget, nothing busy evicted, no head held, FIFO), so a
+It checks all promises while it runs (budget, nothing busy unloaded, no head held, FIFO), so that a
 property test only has to run it. The real router is replayed by `benchmarks/schedule/replay.py`.
 """
 
@@ -31,7 +31,7 @@ HEADS = 4
 
 @dataclass(kw_only=True)
 class Arrival:
-    """A job of a trace; `service_s` is what it really takes."""
+    """A job of a trace; `service_s` is the time it really takes."""
 
     at: float
     model: str
@@ -55,7 +55,7 @@ class TraceModel:
 
 @dataclass(kw_only=True)
 class Trace:
-    """Hosts, models, what is resident at the start, and the jobs to come."""
+    """Hosts, models, what is loaded at the start, and the jobs to come."""
 
     hosts: tuple[HostView, ...]
     backends: tuple[BackendView, ...]
@@ -97,7 +97,7 @@ class Result:
 
     @property
     def waits(self) -> list[float]:
-        """How long each job that started had waited."""
+        """How long each job that started had waited, in seconds."""
         return [o.started_at - o.job.queued_at for o in self.outcomes if o.started_at is not None]
 
 
@@ -236,7 +236,7 @@ class Replay:
         )
 
     def _on(self, model: str, backend: str) -> dict[str, int]:
-        """Return what a model takes there, by host."""
+        """Return the memory a model takes there, by host."""
         spec = self.models[model]
         shares = spec.shares.get(backend)
         return dict(shares) if shares else {self.backends[backend].host: spec.vram_mb}
@@ -315,7 +315,7 @@ class Replay:
                 self.result.broken.append(f"{used} of {host.usable_mb} MB on {host.name} at {now}")
 
     def _check_heads(self, now: float) -> None:
-        """Note heads that could run now and are not behind a reservation of their host."""
+        """Record heads that could run now and are not behind a reservation of their host."""
         reserved = {host for kept in self.reservations for host in kept.hosts or (kept.host,)}
         for held in self.copies.values():
             view = self.backends[held.backend]
@@ -338,6 +338,6 @@ def simulate(trace: Trace, rules: Rules | None = None) -> Result:
 
 
 def mean(values: Iterable[float]) -> float:
-    """Return the mean, 0 of nothing."""
+    """Return the mean, or 0 of nothing."""
     listed = list(values)
     return sum(listed) / len(listed) if listed else 0.0

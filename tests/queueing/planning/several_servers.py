@@ -1,4 +1,4 @@
-"""Worlds drawn by lot in which several servers share each GPU."""
+"""Random worlds in which several servers share each GPU."""
 
 import random
 from dataclasses import replace

@@ -27,7 +27,7 @@ def idle(
 
 
 def ahead(snapshot: Snapshot) -> list[tuple[str, tuple[str, ...]]]:
-    """Return what is loaded ahead, and what it evicts."""
+    """Return what is loaded ahead, and what it unloads."""
     loads = plan(snapshot).loads
     assert all(load.ahead for load in loads)
     return [(load.model, tuple(gone.model for gone in load.evict)) for load in loads]
@@ -40,14 +40,14 @@ def test_the_likeliest_model_is_loaded_in_place_of_a_less_likely_one() -> None:
 
 
 def test_free_memory_is_used_first() -> None:
-    """A model would leave for nothing."""
+    """A model would be unloaded in vain."""
     models = (likely("seldom", 1, vram_mb=5 * GB), likely("often", 20))
     here = (copy("seldom", vram_mb=5 * GB),)
     assert ahead(idle(*models, copies=here)) == [("often", ())]
 
 
 def test_it_waits_until_the_host_has_been_idle_for_a_minute() -> None:
-    """The next line of a conversation would wait for a load that nobody asked for."""
+    """The next message of a conversation would wait for a load that nobody asked for."""
     models, here = (likely("seldom", 1), likely("often", 20)), (copy("seldom"),)
     answer = plan(idle(*models, copies=here, for_s=IDLE_S - 10))
     assert (answer.loads, answer.look_at) == ((), NOW + 10)
@@ -63,24 +63,24 @@ def test_it_waits_until_the_host_has_been_idle_for_a_minute() -> None:
     ],
 )
 def test_some_models_are_not_loaded_ahead(fields: dict[str, float]) -> None:
-    """What an admin unloaded would come back, or what fails or rests be loaded."""
+    """What an admin unloaded would return, or a failing or pausing model be loaded."""
     assert ahead(idle(replace(likely("often", 20), **fields))) == []  # type: ignore[arg-type]
 
 
 def test_a_more_likely_model_stays_even_if_its_load_is_short() -> None:
-    """The most wanted model would leave for one that takes longer to load."""
+    """The most wanted model would be unloaded for one that takes longer to load."""
     models = (likely("often", 10, load_s=2.0), likely("slow", 9, load_s=90.0))
     assert ahead(idle(*models, copies=(copy("often"),))) == []
 
 
 def test_two_models_that_are_about_as_likely_do_not_swap() -> None:
-    """The GPU would work for a gain that is nearly as often a loss."""
+    """The GPU would work for a gain that is almost as often a loss."""
     models = (likely("one", 10), likely("other", 12))
     assert ahead(idle(*models, copies=(copy("one"),))) == []
 
 
 def test_hosts_do_not_load_ahead_unless_they_may() -> None:
-    """Somebody would wait for a load that nobody asked for, and had not chosen that."""
+    """A person would wait for a load ahead that the operator has not allowed."""
     assert ahead(idle(likely("often", 20), on=host("h1"))) == []
 
 
@@ -114,7 +114,7 @@ def test_a_load_ahead_gives_way_to_a_request() -> None:
 
 
 def test_a_load_ahead_that_is_asked_for_goes_on() -> None:
-    """Its own request would start the load once more."""
+    """Its own request would start the load again."""
     assert stopped(replace(OFTEN, waiting=(queue(jobs("often", 1)),)), ASKED) == []
 
 
@@ -126,7 +126,7 @@ def test_a_load_ahead_goes_on_where_it_cannot_be_stopped_or_is_kept() -> None:
 
 
 def test_a_load_ahead_goes_on_if_nobody_waits_for_it() -> None:
-    """It would be begun and stopped forever, beside a queue that cannot run in any case."""
+    """It would be started and stopped forever, beside a queue that cannot run in any case."""
     assert stopped(OFTEN, replace(ASKED, paused=True)) == []
     assert stopped(OFTEN, replace(ASKED, load_after=NOW + 60)) == []
     assert stopped(OFTEN, replace(ASKED, backends=("elsewhere",))) == []

@@ -1,4 +1,4 @@
-"""Quiet hours: what begins before them, what happens in them, what people are told, what is promised."""
+"""Quiet hours: what begins before them, what happens in them, what people are promised."""
 
 import asyncio
 from dataclasses import replace
@@ -100,7 +100,7 @@ def test_what_is_known_of_a_job_counts_more_than_its_model() -> None:
 
 @pytest.mark.parametrize(("left_s", "begins"), [(40.0, True), (39.0, False)])
 def test_a_load_begins_only_if_a_job_is_done_after_it(left_s: float, *, begins: bool) -> None:
-    """A model would be loaded for a minute, and leave without having done anything."""
+    """A model would be loaded for a minute, and unloaded without having done anything."""
     waiting = model("flux", queue(jobs("flux", 5.0)), load_s=30.0, service_s=10.0)
     answer = plan(world(waiting, hosts=(quiet(left_s + LEAD_S, 600),)))
     assert bool(answer.loads) is begins
@@ -126,7 +126,7 @@ def test_another_host_serves_meanwhile() -> None:
 
 
 def test_a_job_longer_than_a_host_is_ever_open_does_not_wait_for_ever() -> None:
-    """Open for an hour a day, no video of two hours would ever be made."""
+    """If a host is open for an hour a day, a video of two hours would never be made."""
     video = model("video", queue(jobs("video", 5.0)), load_s=60.0, service_s=7200.0)
     early = plan(world(video, hosts=(quiet(3500, 80000, open_s=3600.0),)))
     assert early.loads != ()
@@ -253,7 +253,7 @@ def test_a_queue_keeps_the_gpu_free_and_goes_on_afterwards(
 
 @in_virtual_time
 async def test_a_running_job_ends_and_the_gpu_is_free_then() -> None:
-    """It takes longer than expected; stopping it would throw the work away."""
+    """The job takes longer than expected; stopping it would throw its work away."""
     there = installation(daily(10, 60))
     server = there.servers["comfy"]
     server.service_s = 100.0

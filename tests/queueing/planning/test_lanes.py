@@ -19,7 +19,7 @@ MOVES = st.lists(st.sampled_from(("start", "start", "start", *LANES, *(f"-{x}" f
 
 
 def places(counts: Mapping[str, int], spent: Spent, rules: Rules) -> dict[tuple[str, int], int]:
-    """Return the place of every job, by lane and number in it."""
+    """Return the place of every job, by lane and its number within the lane."""
     lanes = competing("flux", counts, spent, rules.lane_weights)
     return {
         (lane, number): place(lanes, lane, number)
@@ -31,7 +31,7 @@ def places(counts: Mapping[str, int], spent: Spent, rules: Rules) -> dict[tuple[
 def started(
     counts: Mapping[str, int], spent: Spent, rules: Rules, slots: int
 ) -> tuple[list[str], Spent]:
-    """Return the lanes of the jobs one plan starts, and what the lanes have spent then."""
+    """Return the lanes of the jobs that one plan starts, and what the lanes have spent then."""
     ids = count(1)
     waiting = [
         Waiting(
@@ -52,7 +52,7 @@ def started(
 def test_places_are_the_order_in_which_jobs_start(
     counts: dict[str, int], weights: dict[str, int], slots: int
 ) -> None:
-    """Two people would be shown the same place, or one with a greater one would start first."""
+    """Two people would be shown the same place, or a job start before one with a lower place."""
     rules, left = Rules(lane_weights=weights), dict(counts)
     spent: Spent = {}
     shown = places(counts, spent, rules)
@@ -70,7 +70,7 @@ def test_places_are_the_order_in_which_jobs_start(
 def test_a_place_rises_only_when_somebody_arrives_and_goes_first(
     weights: dict[str, int], moves: list[str]
 ) -> None:
-    """A person would be pushed back although no one came, or by a later one in queue."""
+    """A person would be pushed back although no one came, or by someone who is behind them."""
     rules = Rules(lane_weights=weights)
     spent: Spent = {}
     queue: dict[str, list[int]] = {lane: [] for lane in LANES}

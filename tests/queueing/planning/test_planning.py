@@ -1,4 +1,4 @@
-"""The rules of `plan()`, one example each: R1 to R3, lanes, suspects, memory, admins' wishes."""
+"""The rules of `plan()`, one example each: R1 to R3, lanes, suspects, memory, admins' orders."""
 
 import gc
 from dataclasses import replace
@@ -54,13 +54,13 @@ def test_a_copy_runs_as_many_jobs_as_it_has_slots() -> None:
 
 
 def going_on(backend: str, *, parallel: int = 2) -> ModelView:
-    """Return a text model with copies on both GPUs, whose only job goes on with a conversation."""
+    """Return a text model with copies on both GPUs, whose only job continues a conversation."""
     (job,) = jobs("llama", 1)
     return model("llama", queue((replace(job, remembered_by=backend),)), parallel=parallel, on=BOTH)
 
 
 def test_a_conversation_goes_on_where_it_is_remembered() -> None:
-    """The server would read thousands of words again that another has still in mind."""
+    """The server would read thousands of words again that another server still remembers."""
     for backend, running in product(BOTH, (0, 1)):
         copies = tuple(copy("llama", b, running=running if b == backend else 0) for b in BOTH)
         snapshot = world(going_on(backend), copies=copies, hosts=TWO_HOSTS, backends=TWO_GPUS)
@@ -78,7 +78,7 @@ def test_nobody_waits_for_the_server_that_remembers() -> None:
 
 
 def test_a_conversation_leaves_a_gpu_on_which_others_draw() -> None:
-    """An answer would be slow from its first word to its last to save what is read before it."""
+    """An answer would be slow from start to end in order to save reading what comes before it."""
     comfy = BackendView(name="comfy", host="h1", serial=True)
     snapshot = world(
         going_on("b1"),
@@ -148,7 +148,7 @@ def test_on_a_serial_backend_the_oldest_head_comes_first() -> None:
 
 
 def test_the_host_with_the_fewest_running_jobs_is_preferred() -> None:
-    """One GPU would work through a queue while another one idles."""
+    """One GPU would work through a queue while another is idle."""
     waiting = jobs("llama", 5)
     snapshot = world(
         model("llama", queue(waiting), parallel=4, on=("b1", "b2")),
@@ -160,7 +160,7 @@ def test_the_host_with_the_fewest_running_jobs_is_preferred() -> None:
 
 
 def test_nothing_starts_on_a_paused_or_lost_backend() -> None:
-    """Jobs would be sent to servers that are away or set aside by an admin."""
+    """Jobs would be sent to servers that are away or paused by an admin."""
     waiting = jobs("flux", 5)
     for backend in (
         BackendView(name="b1", host="h1", up=False, since=900.0),
@@ -183,7 +183,7 @@ def test_a_paused_model_neither_starts_nor_loads() -> None:
 
 
 def test_a_line_whose_jobs_all_pause_is_looked_at_when_the_first_may_start() -> None:
-    """A job would stay behind after its pause until something else happens."""
+    """A job would wait after its pause until something else happens."""
     pausing = queue((), more=2, next_start_at=NOW + 20)
     answer = plan(world(model("flux", pausing), copies=(copy("flux"),)))
     assert answer.look_at == NOW + 20
@@ -202,7 +202,7 @@ def test_a_line_whose_only_job_has_its_prompt_improved_says_so() -> None:
 
 
 def test_lanes_take_turns_by_their_weights() -> None:
-    """One lane would starve the others, or rank would count for nothing."""
+    """One lane would starve the others, or the weights would have no effect."""
     lanes = {
         name: list(jobs("flux", *range(100, 60, -1), lane=name))
         for name in ("vip", "normal", "relaxed")
@@ -225,7 +225,7 @@ def test_lanes_take_turns_by_their_weights() -> None:
 
 
 def test_what_was_spent_is_forgotten_once_a_lane_is_alone() -> None:
-    """Whether the next job of another lane goes first would rest on how often we look."""
+    """The order of the lanes would depend on how often the planner looks."""
     queues = [queue(jobs("flux", 9, lane="vip")), queue(jobs("flux", 8, lane="normal"))]
     assert plan(world(model("flux", *queues), copies=(copy("flux"),))).lane_spent == {}
 
@@ -234,7 +234,7 @@ def test_what_was_spent_is_forgotten_once_a_lane_is_alone() -> None:
 
 
 def test_a_suspect_waits_until_its_backend_is_empty_and_keeps_it_empty() -> None:
-    """A job that kills servers would take its neighbours with it, or never get its turn."""
+    """A job that crashes servers would cost its neighbours their work, or never get its turn."""
     suspect, younger = jobs("a", 9, suspect=True), jobs("b", 5)
     models = (
         model("a", queue(suspect), vram_mb=GB),
@@ -252,7 +252,7 @@ def test_a_suspect_waits_until_its_backend_is_empty_and_keeps_it_empty() -> None
 
 
 def test_jobs_older_than_a_suspect_go_first() -> None:
-    """A suspect would jump its place in time."""
+    """A suspect would start before its turn."""
     suspect, older = jobs("a", 5, suspect=True), jobs("b", 9)
     snapshot = world(
         model("a", queue(suspect), vram_mb=GB),
@@ -266,7 +266,7 @@ def test_jobs_older_than_a_suspect_go_first() -> None:
 
 
 def test_a_model_that_waits_is_loaded_once() -> None:
-    """Two first requests at once would load two copies."""
+    """Two simultaneous first requests would load two copies."""
     waiting = jobs("flux", 5, 4)
     snapshot = world(
         model("flux", queue(waiting), on=("b1", "b2")), hosts=TWO_HOSTS, backends=TWO_GPUS
@@ -287,7 +287,7 @@ def test_a_model_that_waits_is_loaded_once() -> None:
 
 
 def test_free_memory_is_taken_before_anything_is_evicted() -> None:
-    """Models would be thrown out while another GPU is empty."""
+    """Models would be unloaded while another GPU is empty."""
     snapshot = world(
         model("flux", queue(jobs("flux", 5)), on=("b1", "b2")),
         model("sdxl"),
@@ -299,7 +299,7 @@ def test_free_memory_is_taken_before_anything_is_evicted() -> None:
 
 
 def test_the_copy_that_is_missed_least_is_evicted() -> None:
-    """The model everyone asks for would leave for one no one does."""
+    """The model that everyone asks for would be unloaded for one that no one does."""
     snapshot = world(
         model("flux", queue(jobs("flux", 5)), vram_mb=8 * GB),
         model("hot", vram_mb=8 * GB, rate_per_s=0.1),
@@ -311,7 +311,7 @@ def test_the_copy_that_is_missed_least_is_evicted() -> None:
 
 
 def test_no_more_leaves_than_is_needed() -> None:
-    """Small models would leave beside the one whose room is enough."""
+    """Small models would be unloaded beside one whose memory is enough."""
     snapshot = world(
         model("flux", queue(jobs("flux", 5)), vram_mb=12 * GB),
         model("small", vram_mb=2 * GB, rate_per_s=0.001),
@@ -322,7 +322,7 @@ def test_no_more_leaves_than_is_needed() -> None:
 
 
 def test_a_server_that_cannot_unload_keeps_its_model_unless_it_swaps_itself() -> None:
-    """A load would begin in memory that no one can free."""
+    """A load would begin in memory that cannot be freed."""
     models = (model("b", queue(jobs("b", 5)), on=("old", "b1")), model("a", on=("old",)))
     copies = (copy("a", "old"),)
     backends = (
@@ -338,7 +338,7 @@ def test_a_server_that_cannot_unload_keeps_its_model_unless_it_swaps_itself() ->
 
 
 def test_a_pinned_copy_stays() -> None:
-    """What an admin keeps loaded would leave for anyone's request."""
+    """What an admin keeps loaded would be unloaded for anyone's request."""
     snapshot = world(
         model("flux", queue(jobs("flux", 5))), model("sdxl"), copies=(copy("sdxl", pinned=True),)
     )
@@ -352,7 +352,7 @@ STAYS = BackendView(name="vllm", host="h1", can_unload=False)
 
 
 def test_a_model_that_its_server_cannot_unload_is_named_where_it_keeps_others_out() -> None:
-    """People would wait for a job to end, and forever."""
+    """People would wait for a job to end, and so forever."""
     models = (
         model("flux", queue(jobs("flux", 5))),
         model("llama", on=("vllm",)),
@@ -389,7 +389,7 @@ def test_where_another_host_will_take_a_model_that_one_is_told_of() -> None:
 
 
 def test_a_small_model_that_stays_is_not_blamed_for_a_busy_gpu() -> None:
-    """A GPU that is free in a minute would seem to be lost."""
+    """A GPU that is free in a minute would seem to be blocked for good."""
     models = (
         model("flux", queue(jobs("flux", 5))),
         model("llama", on=("vllm",), vram_mb=3 * GB),
@@ -412,7 +412,7 @@ def test_an_admins_preload_is_loaded_where_it_was_asked_for() -> None:
 
 
 def test_an_admins_preload_gets_its_turn_on_a_busy_host() -> None:
-    """A preload would wait forever behind a model that is always asked for."""
+    """A preload would wait forever behind a model that is always in demand."""
     snapshot = world(
         model("flux", wanted_by_admin=("b1",)),
         model("sdxl", queue(jobs("sdxl", 5))),
@@ -431,7 +431,7 @@ def test_a_failed_load_is_not_repeated_before_its_pause_ends() -> None:
 
 
 def test_a_model_about_to_be_used_again_is_not_evicted() -> None:
-    """A job pausing for ten seconds would find its model gone."""
+    """A job pausing for ten seconds would find its model unloaded."""
     retrying = queue((), more=1, next_start_at=NOW + 10)
     snapshot = world(
         model("flux", queue(jobs("flux", 5))), model("sdxl", retrying), copies=(copy("sdxl"),)
@@ -453,7 +453,7 @@ def test_a_model_larger_than_its_host_takes_it_alone() -> None:
 
 
 def test_a_large_model_prefers_a_host_it_fits_on() -> None:
-    """A model would be offloaded to a small GPU while a large one has it whole."""
+    """A model would be offloaded from a small GPU while a large one could hold all of it."""
     snapshot = world(
         model("large", queue(jobs("large", 5)), vram_mb=30 * GB, on=("b1", "b2")),
         hosts=(host("h1"), host("h2", 40 * GB)),
@@ -475,7 +475,7 @@ def test_idle_copies_leave_when_other_programs_take_memory() -> None:
 
 
 def test_memory_that_is_still_being_freed_is_not_given_away() -> None:
-    """A load would begin before the memory of the last model is back."""
+    """A load would begin before the memory of the last model is free."""
     leaving = copy("sdxl", residency=Residency.UNLOADING)
     snapshot = world(model("flux", queue(jobs("flux", 5))), model("sdxl"), copies=(leaving,))
     assert plan(snapshot).loads == ()
@@ -496,7 +496,7 @@ def test_a_model_no_host_serves_says_so() -> None:
 
 
 def test_a_line_that_starts_whole_says_so() -> None:
-    """The last look at a queue would claim that it still waits."""
+    """The last state of a queue would claim that it still waits."""
     answer = plan(world(model("flux", queue(jobs("flux", 5))), copies=(copy("flux"),)))
     assert why(answer, "flux") is WaitCause.STARTING
 
@@ -511,7 +511,7 @@ def test_an_empty_line_is_no_reason_to_load() -> None:
 
 
 def test_a_plan_leaves_nothing_to_the_garbage_collector() -> None:
-    """Every decision would pay a share of the collector's work, which nearly doubled its cost."""
+    """Every decision would pay part of the collector's work, which nearly doubled its cost."""
     snapshot = world(model("flux", queue(jobs("flux", 3, 2))), copies=(copy("flux"), copy("sdxl")))
     gc.collect()
     gc.disable()

@@ -23,7 +23,7 @@ HOT_GONE = (Evict(model="hot", backend="b1"),)
 
 
 def hot_and_cold(cold_age_s: float, *hot_ages_s: float, ready_at: float = 0.0) -> Snapshot:
-    """Return a host on which `hot` runs and `cold` has waited for that long."""
+    """Return a host on which `hot` runs and for which `cold` has waited this many seconds."""
     return world(
         model("hot", queue(jobs("hot", *hot_ages_s)), rate_per_s=0.1),
         model("cold", queue(jobs("cold", cold_age_s))),
@@ -32,7 +32,7 @@ def hot_and_cold(cold_age_s: float, *hot_ages_s: float, ready_at: float = 0.0) -
 
 
 def after(snapshot: Snapshot, answer: Plan, *, running: int = 0, later_s: float = 0.0) -> Snapshot:
-    """Return the world after an answer, with so many jobs still running on `hot`."""
+    """Return the world after an answer, with this many jobs still running on `hot`."""
     hot = replace(snapshot.copies[0], running=running)
     return replace(
         snapshot,
@@ -47,7 +47,7 @@ def after(snapshot: Snapshot, answer: Plan, *, running: int = 0, later_s: float 
 
 
 def test_a_model_waits_its_age_limit_before_a_host_is_reserved() -> None:
-    """Hosts would be kept for everyone who has just arrived, or for no one."""
+    """Hosts would be reserved for everyone who has just arrived, or for no one."""
     early = plan(hot_and_cold(LIMIT_S - 1, 5))
     assert early.reservations == ()
     assert early.look_at == NOW + 1
@@ -59,7 +59,7 @@ def test_a_model_waits_its_age_limit_before_a_host_is_reserved() -> None:
 
 
 def test_a_young_job_moved_first_does_not_make_its_line_younger() -> None:
-    """An admin's `/move first` would take the turn from everyone who waits behind the job."""
+    """An admin's `/move first` would cost everyone behind the job their turn."""
     snapshot = hot_and_cold(LIMIT_S, 5)
     moved = replace(snapshot.models["cold"], waiting=(queue(jobs("cold", 1, LIMIT_S)),))
     snapshot = replace(snapshot, models={**snapshot.models, "cold": moved})
@@ -75,7 +75,7 @@ def test_an_eviction_restarts_the_age_limit() -> None:
 
 
 def test_the_host_is_reserved_for_who_is_overdue_longest_not_for_the_oldest_head() -> None:
-    """A long queue that had its turn would have it again and again, before who had none."""
+    """A long queue that had its turn would get it again and again, before a queue that had none."""
     snapshot = hot_and_cold(LIMIT_S + 10, 5)
     had_its_turn = replace(
         model("twin", queue(jobs("twin", LIMIT_S + 900)), load_s=LOAD_S), left_at=NOW - LIMIT_S - 5
@@ -85,7 +85,7 @@ def test_the_host_is_reserved_for_who_is_overdue_longest_not_for_the_oldest_head
 
 
 def test_a_host_that_loads_is_not_reserved_before_others_could_fit_beside_the_load() -> None:
-    """Half a GPU would lie empty behind a cutoff while a small model waits that fits into it."""
+    """Half a GPU would stay empty behind a cutoff although a small waiting model fits into it."""
     loading = copy("hot", residency=Residency.LOADING, ready_at=NOW + 10)
     for age_s, is_reserved in [(LIMIT_S, False), (2 * LIMIT_S - 1, False), (2 * LIMIT_S, True)]:
         snapshot = replace(hot_and_cold(age_s, 5), copies=(loading,))
@@ -93,7 +93,7 @@ def test_a_host_that_loads_is_not_reserved_before_others_could_fit_beside_the_lo
 
 
 def test_behind_the_gate_only_older_jobs_start() -> None:
-    """A hot model would keep the host for as long as people ask for it."""
+    """A model in demand would keep the host for as long as people ask for it."""
     snapshot = hot_and_cold(LIMIT_S + 10, 60)  # due ten seconds ago; this one came before
     reserved = plan(snapshot)
     old = plan(after(snapshot, reserved))
@@ -106,7 +106,7 @@ def test_behind_the_gate_only_older_jobs_start() -> None:
 
 
 def test_a_copy_just_loaded_is_worth_its_load_before_it_leaves() -> None:
-    """Two hot models would spend the day loading each other."""
+    """Two models in demand would spend the day loading each other."""
     snapshot = hot_and_cold(LIMIT_S + 10, 5, ready_at=NOW - 20)
     answer = plan(after(snapshot, plan(snapshot)))
     assert [start.job.model for start in answer.starts] == ["hot"]
@@ -125,7 +125,7 @@ def test_a_gate_closes_for_everybody_in_the_end() -> None:
 
 
 def test_a_reserved_host_takes_no_other_load() -> None:
-    """The room a person has waited minutes for would go to a newcomer."""
+    """The memory for which a person has waited minutes would go to a newcomer."""
     snapshot = hot_and_cold(LIMIT_S + 10, 60)
     small = model("small", queue(jobs("small", 3)), vram_mb=GB)
     snapshot = replace(snapshot, models={**snapshot.models, "small": small})
@@ -190,7 +190,7 @@ def test_on_a_serial_backend_every_copy_is_gated() -> None:
 
 
 def test_the_host_that_is_empty_soonest_is_reserved() -> None:
-    """A person overdue would wait for the slowest GPU."""
+    """A person who is overdue would wait for the slowest GPU."""
     snapshot = world(
         model("hot", queue(jobs("hot", *range(60, 0, -1))), on=("b1",), rate_per_s=0.1),
         model("calm", on=("b2",), rate_per_s=0.1),
@@ -203,7 +203,7 @@ def test_the_host_that_is_empty_soonest_is_reserved() -> None:
 
 
 def crowded(age_s: float, waiting: int) -> Snapshot:
-    """Return a busy host for which three models have waited for that long, each with such a queue."""
+    """Return a busy host for which three models have waited this long, each with such a queue."""
     names = ("m0", "m1", "m2")
     queues = {name: queue(jobs(name, age_s), more=waiting - 1) for name in names}
     return world(
@@ -222,7 +222,7 @@ def test_many_long_lines_wait_longer_for_their_turn() -> None:
 
 
 def test_many_short_lines_wait_no_longer() -> None:
-    """Rare models would wait for minutes beside a hot one because there are several of them."""
+    """Rare models would wait for minutes beside one in demand because there are several of them."""
     assert plan(crowded(LIMIT_S - 1, 2)).reservations == ()
     assert plan(crowded(LIMIT_S + 1, 2)).reservations != ()
 
@@ -233,7 +233,7 @@ def test_many_short_lines_wait_no_longer() -> None:
 def backlog(
     waiting: int, *, rate_per_s: float = 0.0, evictable: bool = False, service_s: float = 10.0
 ) -> Snapshot:
-    """Return a model with that many waiting jobs on one of two hosts."""
+    """Return a model with this many waiting jobs on one of two hosts."""
     others = (copy("calm", "b2"),) if evictable else ()
     ages = [float(age) for age in range(waiting, 0, -1)]
     return world(
@@ -246,23 +246,23 @@ def backlog(
 
 
 def test_a_long_line_gets_a_further_copy() -> None:
-    """A second GPU would idle while one works through a long queue."""
+    """A second GPU would be idle while one works through a long queue."""
     assert plan(backlog(20)).loads == (Load(model="hot", backend="b2"),)
 
 
 def test_a_short_line_is_done_before_a_further_copy_would_be() -> None:
-    """A GPU would load for half a minute what the other one finishes meanwhile."""
+    """A GPU would load for half a minute what the other finishes in that time."""
     assert plan(backlog(3)).loads == ()
 
 
 def test_a_further_copy_must_be_worth_what_it_evicts() -> None:
-    """A model everyone uses would leave for the end of a person's queue."""
+    """A model everyone uses would be unloaded for the end of one person's queue."""
     assert plan(backlog(6, evictable=True)).loads != ()
     assert plan(backlog(6, rate_per_s=0.2, evictable=True)).loads == ()
 
 
 def test_what_leaves_for_a_further_copy_must_have_somewhere_to_return_to() -> None:
-    """Requests for a model in use would wait, with nowhere to load it, until a burst is served."""
+    """Until a burst is served, requests for an unloaded model would have nowhere to load it."""
     alone = backlog(20, rate_per_s=0.15, evictable=True)
     evicts = (Load(model="hot", backend="b2", evict=(Evict(model="calm", backend="b2"),)),)
     assert plan(alone).loads == evicts

@@ -1,4 +1,4 @@
-"""The planner's promises, tried on random worlds and on whole random days."""
+"""The planner's promises, tested on random worlds and on whole random days."""
 
 import math
 from dataclasses import replace
@@ -33,7 +33,7 @@ PATIENT = Rules()
 
 @st.composite
 def worlds(draw: st.DrawFn) -> Snapshot:
-    """Draw a world that a fleet could be in: copies fit, nothing runs twice."""
+    """Draw a world in which a fleet could be: copies fit, nothing runs twice."""
     views = tuple(
         BackendView(
             name=name,
@@ -122,7 +122,7 @@ def _copies(
 @examples(400, quick=60)
 @given(worlds())
 def test_no_answer_breaks_a_promise(snapshot: Snapshot) -> None:
-    """A GPU would run out of memory, an image be cut short, or a person be passed by."""
+    """A GPU would run out of memory, an image be cut short, or a person be passed over."""
     answer = plan(snapshot)
     note(repr(answer))
     _busy_stays(snapshot, answer)
@@ -154,7 +154,7 @@ def full_worlds(draw: st.DrawFn) -> Snapshot:
 @examples(200, quick=40)
 @given(full_worlds())
 def test_a_host_named_in_a_reason_will_have_room(snapshot: Snapshot) -> None:
-    """People would wait for the end of what is not in their way, or think that an end will come."""
+    """People would wait for the end of what is not in their way, or for an end that never comes."""
     answer = plan(snapshot)
     assume(not answer.loads and not answer.evictions)  # they change who is in the way
     for name, reason in answer.reasons.items():
@@ -182,7 +182,7 @@ def _here(snapshot: Snapshot, model: str) -> bool:
 
 
 def _room_one_day(snapshot: Snapshot, model: ModelView, target: BackendView) -> bool:
-    """Tell whether the model fits once all that can leave has left."""
+    """Return whether the model fits once everything that can leave has left."""
     if any((held.model, held.backend) == (model.name, target.name) for held in snapshot.copies):
         return True
     here = [held for held in snapshot.copies if HOST_OF[held.backend] == target.host]
@@ -291,7 +291,7 @@ def _one_load_for_each(snapshot: Snapshot, answer: Plan) -> None:
 
 
 def _nobody_pays(snapshot: Snapshot, answer: Plan, load: Load) -> None:
-    """Require of a load ahead that its host is idle and that it evicts nothing more likely."""
+    """Require that a load ahead has an idle host and unloads nothing more likely."""
     likely = snapshot.models[load.model].rate_per_s
     assert all(snapshot.models[gone.model].rate_per_s < likely for gone in load.evict)
     where = snapshot.backends[load.backend].host
@@ -370,7 +370,7 @@ def test_what_a_server_remembers_delays_nobody(snapshot: Snapshot, data: st.Data
 @examples(200, quick=40)
 @given(worlds())
 def test_the_answer_depends_on_the_world_alone(snapshot: Snapshot) -> None:
-    """Two looks at the same moment would contradict each other."""
+    """Two decisions at the same moment would contradict each other."""
     assert plan(snapshot) == plan(snapshot)
 
 
@@ -426,7 +426,7 @@ def traces(draw: st.DrawFn) -> Trace:
 
 
 def starvation_bound_s(trace: Trace, name: str) -> float:
-    """Return the bound from when a model waits to the start of its load: of models, not of arrivals."""
+    """Return the bound, in seconds, of a model's wait for its load; only the models count."""
     models = {m.name: m for m in trace.models}
     able = {b.host for b in trace.backends if b.name in models[name].backends}
     longest_s = max(m.load_s for m in trace.models)
@@ -441,7 +441,7 @@ def starvation_bound_s(trace: Trace, name: str) -> float:
 @examples(150, quick=20)
 @given(traces(), st.sampled_from([Rules(), Rules(gate=False, replicate=False)]))
 def test_a_whole_day_keeps_every_promise(trace: Trace, rules: Rules) -> None:
-    """Some order of events would lose a job, starve one, or break a promise on the way."""
+    """Some order of events would lose a job, starve one, or break a promise."""
     result = simulate(trace, rules)
     assert result.broken == []
     if rules.gate:
@@ -450,7 +450,7 @@ def test_a_whole_day_keeps_every_promise(trace: Trace, rules: Rules) -> None:
 
 
 def hot_beside_cold(minutes: int) -> Trace:
-    """Return a host that one model alone overloads, and three others asked for now and then."""
+    """Return a host that one model alone overloads, and three others that are rarely requested."""
     hot = TraceModel(name="hot", vram_mb=12 * GB, load_s=30.0, service_s=8.0, backends=("b1",))
     cold = tuple(
         TraceModel(name=f"cold-{i}", vram_mb=12 * GB, load_s=25.0, service_s=9.0, backends=("b1",))
@@ -474,7 +474,7 @@ def hot_beside_cold(minutes: int) -> Trace:
 
 
 def test_a_hot_model_starves_nobody() -> None:
-    """People with rare wishes would wait for as long as a popular model is asked for."""
+    """People who ask for rare models would wait as long as a popular model is in demand."""
     trace = hot_beside_cold(60)
     waits = simulate(trace).waits_for_load
     cold = [(name, at - since) for name, since, at in waits if name != "hot"]
@@ -487,7 +487,7 @@ def test_a_hot_model_starves_nobody() -> None:
 
 
 def crowd(models: int, minutes: int) -> Trace:
-    """Return a GPU that each of so many models alone would keep busy half of the time."""
+    """Return a GPU which each of these models alone would keep busy half of the time."""
     kinds = tuple(
         TraceModel(name=f"m{i}", vram_mb=12 * GB, load_s=30.0, service_s=10.0, backends=("b1",))
         for i in range(models)
@@ -506,7 +506,7 @@ def crowd(models: int, minutes: int) -> Trace:
 
 @pytest.mark.parametrize("minutes", [20, pytest.param(60, marks=pytest.mark.thorough)])
 def test_the_bound_holds_for_however_many_come(minutes: int) -> None:
-    """A longer rush would let one of many models wait longer and longer."""
+    """In a longer rush one of many models would wait longer and longer."""
     trace = crowd(6, minutes)
     result = simulate(trace)
     assert result.broken == []
@@ -517,7 +517,7 @@ def test_the_bound_holds_for_however_many_come(minutes: int) -> None:
 
 @pytest.mark.parametrize("gpus", [2, 3])
 def test_further_copies_shorten_the_lines_of_bursts(gpus: int) -> None:
-    """Rule R5 would cost loads and bring nothing."""
+    """Rule R5 would cost loads and bring no advantage."""
     names = tuple(f"b{i}" for i in range(gpus))
     bursts = [
         Arrival(at=400.0 * i + k, model=f"m{i % 4}", service_s=10.0)

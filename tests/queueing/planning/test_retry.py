@@ -67,13 +67,13 @@ def test_a_refused_request_fails_at_once(error: BackendError) -> None:
 
 
 def test_the_servers_own_sentence_reaches_the_person() -> None:
-    """People would read a general text where the server's adapter knew better."""
+    """People would read a general text although the server's adapter knew better."""
     error = Rejected("cause", problem=problem(ProblemKind.TOO_LARGE))
     assert after_failure(JOB, error, SPEC, NOW) == Fail(problem=problem(ProblemKind.TOO_LARGE))
 
 
 def test_a_fault_of_ours_is_not_shown_to_people() -> None:
-    """Internals of the bot would be posted in a chat, or a bug would be tried forever."""
+    """Internals of the bot would be posted in a chat, or a bug be retried forever."""
     assert after_failure(JOB, KeyError("secret"), SPEC, NOW) == Fail(
         problem=problem(ProblemKind.BUG)
     )
@@ -83,13 +83,13 @@ def test_a_fault_of_ours_is_not_shown_to_people() -> None:
     "error", [OutOfMemory("oom"), UnreadableAnswer("<html>"), UnknownFailure("500"), TimeoutError()]
 )
 def test_what_may_work_next_time_is_tried_after_a_pause(error: Exception) -> None:
-    """One hiccup of a server would end a job."""
+    """One brief fault of a server would end a job."""
     assert after_failure(JOB, error, SPEC, NOW) == Retry(not_before=NOW + pause_s(1))
 
 
 @pytest.mark.parametrize("error", [OutOfMemory("oom"), Unavailable("gone"), TimeoutError()])
 def test_the_last_attempt_ends_the_job_and_says_how_often_it_was_tried(error: Exception) -> None:
-    """A job would be tried forever, or people would not learn that it was tried."""
+    """A job would be retried forever, or people not learn that it was retried."""
     outcome = after_failure(replace(JOB, attempt=3), error, SPEC, NOW)
     assert isinstance(outcome, Fail)
     assert outcome.problem.attempts == 3
@@ -97,7 +97,7 @@ def test_the_last_attempt_ends_the_job_and_says_how_often_it_was_tried(error: Ex
 
 @pytest.mark.parametrize("error", [Unavailable("gone"), ModelCrashed("exit code 6")])
 def test_a_job_alone_on_a_dying_server_is_charged_and_suspected(error: BackendError) -> None:
-    """A job that kills its server would do so forever."""
+    """A job that crashes its server would do so forever."""
     outcome = after_failure(JOB, error, SPEC, NOW, alone=True)
     assert isinstance(outcome, Retry)
     assert outcome.charged
@@ -113,7 +113,7 @@ def test_jobs_that_ran_together_are_suspected_but_not_charged(error: BackendErro
 
 
 def test_a_busy_server_is_asked_again_when_it_says_and_costs_no_attempt() -> None:
-    """A job would use up its attempts while others are served, or wait for days at a word."""
+    """A job would use up its attempts while others are served, or be told to wait for days."""
     last, two = replace(JOB, attempt=3, sendings=3), replace(SPEC, backends=("comfy", "other"))
     for after_s, wait_s in ((None, pause_s(1)), (0.1, pause_s(1)), (50.0, 50.0), (1e9, 60.0)):
         outcome = after_failure(last, Busy("429", after_s=after_s), two, NOW)
@@ -127,7 +127,7 @@ def test_a_busy_server_is_asked_again_when_it_says_and_costs_no_attempt() -> Non
 
 @pytest.mark.parametrize("after_s", [None, 0.0, 1.0, 59.0, 61.0, 1e9])
 def test_a_server_that_is_always_busy_keeps_nobody_for_long(after_s: float | None) -> None:
-    """A call would be held for hours by a server that takes nothing."""
+    """A call would be held for hours by a server that accepts nothing."""
     job, waited_s = JOB, 0.0
     while isinstance(told := after_failure(job, Busy("", after_s=after_s), SPEC, NOW), Retry):
         assert not told.charged

@@ -35,7 +35,7 @@ def hot(waiting: int, *, copies: int = 2, vram_mb: int = 8 * GB) -> ModelView:
 
 
 def held(backend: str, *, ends_in_s: float | None = 5.0, pinned: bool = False) -> Copy:
-    """Return a copy of it that runs a job, or idles."""
+    """Return a copy of it that runs a job, or is idle."""
     ends_at = () if ends_in_s is None else (NOW + ends_in_s,)
     return copy(
         "hot", backend, running=len(ends_at), vram_mb=8 * GB, ends_at=ends_at, pinned=pinned
@@ -43,18 +43,18 @@ def held(backend: str, *, ends_in_s: float | None = 5.0, pinned: bool = False) -
 
 
 def gpu(*models: ModelView, copies: tuple[Copy, ...]) -> Snapshot:
-    """Return a GPU of 20 GB under three servers."""
+    """Return a GPU of 20 GB with three servers."""
     return world(*models, copies=copies, backends=ONE_GPU)
 
 
 def test_a_long_line_gets_a_second_copy_on_the_same_host() -> None:
-    """A server beside it and half of the GPU would stand empty while a hundred people wait."""
+    """A server beside it and half of the GPU would be unused while a hundred people wait."""
     assert plan(gpu(hot(20), copies=(held("b1"),))).loads == (Load(model="hot", backend="b2"),)
 
 
 @pytest.mark.parametrize("waiting", [0, 3])
 def test_a_short_line_gets_none(waiting: int) -> None:
-    """It is served before a second copy would be loaded."""
+    """A short queue is served before a second copy would be loaded."""
     assert plan(gpu(hot(waiting), copies=(held("b1"),))).loads == ()
 
 
@@ -77,7 +77,7 @@ def test_it_takes_free_memory_only() -> None:
 
 
 def test_it_is_not_loaded_while_another_model_waits_for_that_host() -> None:
-    """It would take the loader, and the memory that others wait for."""
+    """It would occupy the loader, and the memory that others wait for."""
     large = model("large", queue(jobs("large", 1)), on=("b3",), vram_mb=14 * GB)
     assert plan(gpu(hot(200), large, copies=(held("b1"),))).loads == ()
 
@@ -89,7 +89,7 @@ def wanting(*copies: Copy, left: int = 8) -> Snapshot:
 
 
 def test_an_idle_second_copy_leaves_at_once_for_a_model_that_waits() -> None:
-    """Without it there would have been room."""
+    """The waiting model would have had room without the second copy."""
     answer = plan(wanting(held("b1"), held("b2", ends_in_s=None)))
     evict = (Evict(model="hot", backend="b2"),)
     assert answer.loads == (Load(model="other", backend="b3", evict=evict),)
@@ -97,7 +97,7 @@ def test_an_idle_second_copy_leaves_at_once_for_a_model_that_waits() -> None:
 
 
 def test_a_busy_second_copy_ends_its_job_and_starts_no_other() -> None:
-    """The model that waits would wait for its age limit, two minutes and more."""
+    """The waiting model would wait for its age limit, two minutes and more."""
     both = wanting(held("b1", ends_in_s=9.0), held("b2", ends_in_s=4.0))
     reason = plan(both).reasons["other"]
     assert (reason.why, reason.other) == (WaitCause.ROOM_BUSY, "hot")
@@ -106,20 +106,20 @@ def test_a_busy_second_copy_ends_its_job_and_starts_no_other() -> None:
 
 
 def test_the_copy_that_ends_first_is_the_one_that_leaves() -> None:
-    """The one that was loaded first might run a video."""
+    """The copy that was loaded first might run a video."""
     answer = plan(wanting(held("b1", ends_in_s=None), held("b2", ends_in_s=600.0)))
     assert answer.loads[0].evict == (Evict(model="hot", backend="b1"),)
 
 
 def test_one_that_is_ready_stays_rather_than_one_that_loads() -> None:
-    """Its queue would be left without any copy for the rest of a load."""
+    """Its queue would have no copy at all for the rest of a load."""
     loading = copy("hot", "b2", residency=Residency.LOADING, vram_mb=8 * GB, ready_at=NOW + 20)
     answer = plan(wanting(held("b1", ends_in_s=None), loading))
     assert [start.backend for start in answer.starts] == ["b1"]
 
 
 def test_a_pinned_copy_is_not_the_one_that_leaves() -> None:
-    """An admin wants it there."""
+    """A copy that an admin wants to keep would be unloaded."""
     answer = plan(
         wanting(held("b1", ends_in_s=60.0), held("b2", ends_in_s=None, pinned=True), left=9)
     )
@@ -128,7 +128,7 @@ def test_a_pinned_copy_is_not_the_one_that_leaves() -> None:
 
 
 def test_it_is_the_first_to_leave_and_the_other_one_the_last() -> None:
-    """A model that is asked for all the time would be evicted whole, as if it cost nothing."""
+    """A model in constant demand would be unloaded completely, as if it cost nothing."""
     busy = replace(hot(0), rate_per_s=0.5)
     calm = model("calm", on=("b3",), vram_mb=3 * GB, rate_per_s=0.001)
     idle = (held("b1", ends_in_s=None), held("b2", ends_in_s=None))
@@ -140,7 +140,7 @@ def test_it_is_the_first_to_leave_and_the_other_one_the_last() -> None:
 
 
 def test_a_model_that_fits_beside_it_needs_no_one_to_leave() -> None:
-    """A second copy would stand still for nothing."""
+    """A second copy would be unused without reason."""
     small = model("small", queue(jobs("small", 2)), on=("b3",), vram_mb=3 * GB)
     answer = plan(gpu(hot(8), small, copies=(held("b1"), held("b2", ends_in_s=None))))
     assert [start.backend for start in answer.starts] == ["b2"]
@@ -148,7 +148,7 @@ def test_a_model_that_fits_beside_it_needs_no_one_to_leave() -> None:
 
 
 def test_a_second_copy_leaves_a_server_it_shares_to_the_other_model() -> None:
-    """That model would wait behind the queue of one that has a server of its own."""
+    """That model would wait behind the queue of one that has its own server."""
     guest = model("guest", queue(jobs("guest", 1)), on=("b2",), vram_mb=3 * GB)
     beside = copy("guest", "b2", vram_mb=3 * GB)
     busy, idle = held("b1"), held("b2", ends_in_s=None)
@@ -159,7 +159,7 @@ def test_a_second_copy_leaves_a_server_it_shares_to_the_other_model() -> None:
 
 
 def test_a_model_that_fits_is_loaded_on_the_first_server_that_comes_to_rest() -> None:
-    """Memory would be free, and both servers busy with one line until the age limit."""
+    """Memory would be free, but one queue would keep both servers busy until the age limit."""
     guest = model("guest", queue(jobs("guest", 1)), on=TWO_SERVERS, vram_mb=3 * GB)
     answer = plan(gpu(hot(40), guest, copies=(held("b1"), held("b2", ends_in_s=None))))
     assert answer.loads == (Load(model="guest", backend="b2"),)
@@ -167,7 +167,7 @@ def test_a_model_that_fits_is_loaded_on_the_first_server_that_comes_to_rest() ->
 
 
 def test_two_models_with_two_copies_each_do_not_close_each_other() -> None:
-    """Both servers would stand still forever."""
+    """Both servers would be blocked forever."""
     first = replace(hot(9), vram_mb=4 * GB)
     second = replace(model("second", queue(jobs("second", 8, 7)), on=TWO_SERVERS), vram_mb=4 * GB)
     copies = tuple(
@@ -190,7 +190,7 @@ def test_a_second_copy_comes_only_to_a_server_that_no_other_model_needs() -> Non
 
 
 def on_one_gpu(rng: random.Random) -> Snapshot:
-    """Return a drawn world whose three servers share one GPU, and whose models may be there twice."""
+    """Return a random world of three servers on one GPU, whose models may have two copies."""
     snapshot = in_lanes(rng, drawn(rng))
     models = {
         name: replace(view, copies=rng.choice([1, 2, 3]), vram_mb=rng.choice([4, 6, 9]) * GB)
@@ -251,7 +251,7 @@ def test_a_forecast_uses_both_copies() -> None:
 
 
 def test_a_copy_on_a_lost_server_replaces_none() -> None:
-    """The only copy that can take jobs would give way to one that cannot, and nothing would run."""
+    """The only copy that can run jobs would give way to one that cannot, and nothing would run."""
     waiting = jobs("hot", 5)
     kept = [copy("hot", "b1"), copy("other", "b1"), copy("hot", "b2")]
     snapshot = world(

@@ -1,4 +1,4 @@
-"""Models that span the GPUs of a machine, beside servers that have one of them; whole random days."""
+"""Models on several GPUs of a machine, beside servers with one of them; whole random days."""
 
 from dataclasses import replace
 
@@ -38,7 +38,7 @@ def server(name: str, *on: str, serial: bool = False) -> BackendView:
 
 @st.composite
 def days(draw: st.DrawFn) -> Trace:
-    """Draw a machine with two or three GPUs, servers on some of them, and what people ask for."""
+    """Draw a machine with two or three GPUs, servers on some of them, and people's requests."""
     names = GPUS[: draw(st.integers(2, 3))]
     hosts = tuple(
         HostView(name=name, usable_mb=usable, budget_mb=usable)
@@ -104,7 +104,7 @@ def test_no_gpu_overflows_and_everyone_is_served(day: Trace) -> None:
 
 
 def hammered(*, until_s: int) -> Trace:
-    """Return two GPUs, each swapped forever by models of its own, and one request for both."""
+    """Return two GPUs, each swapped forever by its own models, and one request for both."""
     own = [
         TraceModel(
             name=f"{kind}{gpu}",
@@ -139,7 +139,7 @@ def hammered(*, until_s: int) -> Trace:
 
 
 def test_a_model_for_both_gpus_is_not_starved_by_models_for_one_each() -> None:
-    """One GPU or the other would always be kept for a model that needs only that."""
+    """One GPU or the other would always be reserved for a model that needs only that one."""
     result = simulate(hammered(until_s=1600))
 
     (wide,) = [outcome for outcome in result.outcomes if outcome.job.model == "wide"]
@@ -159,7 +159,7 @@ SERVERS = (server("one0", "box/0"), server("one1", "box/1"), server("both", *BOT
 
 
 def test_a_load_on_one_gpu_does_not_wait_for_one_on_the_other() -> None:
-    """An image model would wait for a text model it shares nothing with."""
+    """An image model would wait for a text model with which it shares nothing."""
     loading = copy("t", "one0", residency=Residency.LOADING, vram_mb=12 * GB)
     here = world(
         waiting("p", on="one1", vram_mb=12 * GB),
@@ -172,7 +172,7 @@ def test_a_load_on_one_gpu_does_not_wait_for_one_on_the_other() -> None:
 
 
 def test_a_model_for_both_gpus_waits_for_the_load_on_either() -> None:
-    """Two loads would meet on one GPU."""
+    """Two loads would coincide on one GPU."""
     loading = copy("t", "one1", residency=Residency.LOADING, vram_mb=2 * GB)
     here = world(
         waiting("w", on="both", vram_mb=8 * GB),
@@ -188,7 +188,7 @@ def test_a_model_for_both_gpus_waits_for_the_load_on_either() -> None:
 
 
 def test_only_the_gpu_that_is_too_full_is_cleared() -> None:
-    """Loading a model over two GPUs would throw out what is in no one's way."""
+    """Loading a model on two GPUs would unload models that are not in its way."""
     held = (copy("t", "one0", vram_mb=6 * GB), copy("p", "one1", vram_mb=14 * GB))
     here = world(
         waiting("w", on="both", vram_mb=16 * GB), copies=held, hosts=gpus(*BOTH), backends=SERVERS
@@ -255,7 +255,7 @@ def why_waits(*others: Copy, second: HostView = OTHER) -> Reason:
 
 
 def test_the_gpu_that_keeps_a_model_waiting_is_named() -> None:
-    """An admin would resume, or empty, the GPU that has long been free."""
+    """An admin would resume, or empty, a GPU that has long been free."""
     for second, why in (
         (replace(OTHER, paused=True), WaitCause.PAUSED),
         (replace(OTHER, usable_mb=4 * GB), WaitCause.NO_ROOM),
@@ -269,7 +269,7 @@ def test_the_gpu_that_keeps_a_model_waiting_is_named() -> None:
 
 
 def test_a_machine_that_sleeps_is_told_as_one() -> None:
-    """People would read that one of its GPUs does."""
+    """People would read that one of its GPUs sleeps."""
     of_box = {"machine": "box", "usable_mb": 16 * GB, "budget_mb": 16 * GB}
     asleep = HostView(name="box/0", asleep=True, **of_box)  # type: ignore[arg-type]
     assert why_rests(asleep, NOW) == Reason(why=WaitCause.ASLEEP, model="", host="box")
@@ -278,7 +278,7 @@ def test_a_machine_that_sleeps_is_told_as_one() -> None:
 
 
 def test_another_machine_is_woken_while_a_game_has_one_of_two_gpus() -> None:
-    """The model would wait for the game to end beside a machine that could serve it."""
+    """The model would wait for the end of a game beside a machine that could serve it."""
     far = replace(gpus("far")[0], asleep=True)
     spare = replace(server("spare", "far"), up=False)
     asked = replace(waiting("w", on="both", vram_mb=16 * GB), backends=("both", "spare"))
@@ -307,7 +307,7 @@ def test_a_load_is_told_with_all_its_gpus() -> None:
 
 @given(st.integers(1, 200_000), st.lists(st.floats(0.1, 10), min_size=1, max_size=4))
 def test_the_parts_hold_the_whole_and_the_whole_its_parts(size_mb: int, split: list[float]) -> None:
-    """A GPU would be given less than it holds, or a size learned from it would shrink each time."""
+    """A GPU would be given less than it holds, or a size learned from it shrink each time."""
     hosts = [f"c{i}" for i in range(len(split))]
     shares = divided(size_mb, parts(hosts, split))
 

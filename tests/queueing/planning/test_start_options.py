@@ -1,4 +1,4 @@
-"""Where a model can begin, told for jobs with a moment, is where the planner begins it."""
+"""The place where a timed job is expected to begin is where the planner begins it."""
 
 from dataclasses import replace
 
@@ -62,7 +62,7 @@ def worlds(draw: st.DrawFn) -> Snapshot:
 
 
 def begins(there: Snapshot, backend: str) -> bool:
-    """Return whether a server begins to load the model, or will by itself, if it is the only one."""
+    """Return whether a server begins to load the model, or will do so if it is the only one."""
     alone = replace(there, models={"flux": replace(there.models["flux"], backends=(backend,))})
     ((name, gpus),) = sites(alone, alone.models["flux"])
     assert name == backend
@@ -93,7 +93,7 @@ GPU = HostView(name="box/0", usable_mb=16 * GB, budget_mb=16 * GB)
 
 
 def test_a_job_on_two_gpus_is_done_before_the_quiet_hours_of_either() -> None:
-    """It would begin by the GPU that is open longer, and be put off on the other one."""
+    """It would be planned by the GPU that is open longer, and be put off on the other."""
     early, late = QuietSpan(NOW + HOUR, NOW + 9 * HOUR), QuietSpan(NOW + 2 * HOUR, NOW + 9 * HOUR)
     way = Way(quiet=(late, early), load_s=10.0, kept_s=0.0, wake_s=0.0)
     spare = spare_s(NOW + 100, NOW + 8 * HOUR, way, service_s=20.0, work_s=0.0)
@@ -104,7 +104,7 @@ def test_a_job_on_two_gpus_is_done_before_the_quiet_hours_of_either() -> None:
 
 
 def test_a_machine_that_may_sleep_is_given_the_time_to_wake() -> None:
-    """The job would be let go when there is time to load, and the machine be called only then."""
+    """The job would be released when there is time to load, and the machine only be woken then."""
     awake = Way(quiet=(), load_s=10.0, kept_s=0.0, wake_s=0.0)
     asked = (NOW + 100, NOW + HOUR)
     usual = spare_s(*asked, awake, service_s=20.0, work_s=0.0)
@@ -112,7 +112,7 @@ def test_a_machine_that_may_sleep_is_given_the_time_to_wake() -> None:
 
 
 def test_a_machine_is_woken_for_a_model_that_does_not_fit_on_what_is_up() -> None:
-    """It would wait forever for a GPU that is too small, while the large one slept on."""
+    """It would wait forever for a GPU that is too small, while the large one sleeps."""
     small, large = replace(GPU, name="small"), replace(GPU, name="large", budget_mb=24 * GB)
     servers = (
         BackendView(name="up", host="small"),
@@ -137,7 +137,7 @@ def expected(gpu: HostView, *, vram_mb: int = 9 * GB, up: tuple[bool, bool] = (T
 
 
 def test_a_model_is_expected_on_what_is_large_enough_and_nobody_elses() -> None:
-    """A promise would count on a GPU that an admin or a game keeps, or that is a megabyte too small."""
+    """A promise would count on a GPU that an admin or a game keeps, or that is a bit too small."""
     assert expected(GPU) == "ab"
     assert expected(replace(GPU, paused=True)) == "b"
     assert expected(replace(GPU, yields_since=NOW - 5)) == "b"
@@ -149,7 +149,7 @@ def test_a_model_is_expected_on_what_is_large_enough_and_nobody_elses() -> None:
 
 
 def test_a_machine_that_sleeps_is_expected_to_wake_unless_it_did_not() -> None:
-    """A person would be promised a machine that was called in vain, or none that could be woken."""
+    """A person would be promised a machine that was woken in vain, or none that could be woken."""
     asleep, down = replace(GPU, asleep=True), (False, False)
     assert expected(asleep, up=down) == "a"
     assert expected(replace(asleep, overslept=True), up=down) == "ab"

@@ -46,7 +46,7 @@ def test_a_copy_that_will_be_missed_soon_stays_longer_and_not_for_ever() -> None
 
 
 def test_what_is_pinned_or_runs_or_takes_no_memory_or_may_idle_stays() -> None:
-    """A model would be loaded again and again that nobody wanted to go."""
+    """A model that nobody wanted to unload would be loaded again and again."""
     for stays in (
         copy("flux", idle_unload_s=600, pinned=True),
         copy("flux", idle_unload_s=600, running=1),
@@ -57,7 +57,7 @@ def test_what_is_pinned_or_runs_or_takes_no_memory_or_may_idle_stays() -> None:
 
 
 def test_a_copy_that_jobs_wait_for_stays() -> None:
-    """It would be unloaded under the job that it is about to serve."""
+    """It would be unloaded before the job that it is about to serve."""
     paused = model("flux", queue(jobs("flux", 5.0)), on=("b1",))
     busy = BackendView(name="b1", host="h1", serial=True, max_models=2)
     copies = (copy("flux", idle_unload_s=600), copy("sdxl", running=1, vram_mb=6 * GB))
@@ -66,7 +66,7 @@ def test_a_copy_that_jobs_wait_for_stays() -> None:
 
 
 def test_a_server_that_frees_all_at_once_waits_for_its_last_idle_copy() -> None:
-    """ComfyUI's `/free` drops every model, the one just used as well."""
+    """ComfyUI's `/free` drops every model, also the one just used."""
     old = copy("flux", idle_unload_s=600, vram_mb=8 * GB)
     young = copy("sdxl", idle_since=NOW - 10, idle_unload_s=600, vram_mb=8 * GB)
     both = (model("flux", vram_mb=8 * GB), model("sdxl", vram_mb=8 * GB))
@@ -135,7 +135,7 @@ async def test_each_job_begins_the_time_again() -> None:
 
 @in_virtual_time
 async def test_a_copy_found_after_a_restart_gets_its_whole_time() -> None:
-    """It would leave at once: no job of this run has used it."""
+    """It would leave at once, as no job of this run has used it."""
     there = installation()
     store = "sqlite://"
     assert there.url == store
@@ -156,7 +156,7 @@ async def test_a_copy_found_after_a_restart_gets_its_whole_time() -> None:
 async def test_a_model_its_server_has_dropped_is_not_loaded_without_a_job(
     pinned: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A pinned model would be loaded again each time Ollama's or llama-swap's own timer ended."""
+    """A pinned model would be loaded again each time Ollama's or llama-swap's own timer ends."""
     caplog.set_level("INFO")
     there = installation(idle_unload_s=float("inf"))
     async with there.queue() as queue:

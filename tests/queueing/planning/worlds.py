@@ -1,4 +1,4 @@
-"""Small worlds for the planner's tests: say what matters, the rest is usual."""
+"""Small worlds for the planner's tests: a test states what matters, the rest is usual."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -34,7 +34,7 @@ def jobs(
 
 
 def queue(heads: tuple[Job, ...], *, more: int = 0, next_start_at: float | None = None) -> Waiting:
-    """Return a queue of these heads and so many more behind them."""
+    """Return a queue of these heads and this many more behind them."""
     return Waiting(
         lane=heads[0].lane if heads else "normal",
         count=len(heads) + more,
@@ -93,7 +93,7 @@ def copy(
     idle_unload_s: float = inf,
     shares: Shares = (),
 ) -> Copy:
-    """Return a copy, ready since long ago unless said otherwise."""
+    """Return a copy, long ready unless said otherwise."""
     return Copy(
         model=name,
         backend=backend,

@@ -1,4 +1,4 @@
-"""What is at hand: in memory, or in without anyone waiting for it."""
+"""Which models are available: in memory, or loadable without anyone waiting for it."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ ATTIC = host("attic", "far")
 
 
 class Scene:
-    """A fleet of two hosts that are up, and nothing in memory."""
+    """A fleet of two hosts that are up, with nothing in memory."""
 
     def __init__(self, text: ModelSpec = QWEN, gpu: HostSpec = GPU) -> None:
         self.text = text
@@ -55,7 +55,7 @@ class Scene:
 
 @in_virtual_time
 async def test_what_is_in_memory_or_on_its_way_is_at_hand() -> None:
-    """Prompts would stay as they are although the text model has nothing to do."""
+    """Prompts would not be improved although the text model has nothing to do."""
     assert Scene().holds(FLUX, QWEN).answers()
     loading = Scene(SLOW)
     loading.fleet.copies.loading(SLOW, "studio", expected_s=40.0)
@@ -64,7 +64,7 @@ async def test_what_is_in_memory_or_on_its_way_is_at_hand() -> None:
 
 @in_virtual_time
 async def test_a_load_for_a_prompt_takes_nobodys_room_or_turn() -> None:
-    """An image, or another person's, would wait for a load it did not ask for."""
+    """An image, perhaps another person's, would wait for a load it did not ask for."""
     large = replace(QWEN, vram_mb=14000)
     for text, held, wanted, fits in (
         (QWEN, [FLUX], (), True),

@@ -1,4 +1,4 @@
-"""Jobs asked for by a moment (`--by`) are done by then, whatever else wants their GPU."""
+"""Jobs wanted by a time (`--by`) are done by then, whatever else wants their GPU."""
 
 import asyncio
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ SILENT = Timeouts(first_s=None, idle_s=None)  # as a video that tells no progres
 
 
 def quiet(begins: float, ends: float) -> QuietHours:
-    """Return quiet hours from and to so many minutes after the start, which is midnight."""
+    """Return quiet hours from and to this many minutes after the start, which is midnight."""
     return QuietHours((WeeklyWindow(EVERY_DAY, int(begins), int(ends)),), "UTC")
 
 
@@ -59,7 +59,7 @@ async def ask(
 
 
 async def crowd(queue: JobQueue, there: Installation, model: str, *, waiting: int) -> None:
-    """Keep so many jobs of a model waiting, forever."""
+    """Keep this many jobs of a model waiting, forever."""
     open_: set[int] = set()
     ended = asyncio.Event()
 
@@ -81,7 +81,7 @@ async def crowd(queue: JobQueue, there: Installation, model: str, *, waiting: in
 async def beside(
     there: Installation, queue: JobQueue, waiting: dict[str, int]
 ) -> asyncio.Task[None]:
-    """Let crowds ask for models, until the returned task is cancelled."""
+    """Let crowds ask for models until the returned task is cancelled."""
 
     async def all_of_them() -> None:
         async with asyncio.TaskGroup() as group:
@@ -92,7 +92,7 @@ async def beside(
 
 
 async def in_time(queue: JobQueue, jobs: list[Job]) -> list[float]:
-    """Return by how much each job is late; less than zero is in time."""
+    """Return how many seconds late each job is; less than zero is in time."""
     done = [await ended(queue, job, within_s=24 * HOUR) for job in jobs]
     assert {(job.state, job.error) for job in done} == {(JobState.COMPLETED, None)}
     return [(job.finished_at or 0.0) - (job.due_at or 0.0) for job in done]
@@ -101,7 +101,7 @@ async def in_time(queue: JobQueue, jobs: list[Job]) -> list[float]:
 def kept(
     there: Installation, asked: dict[str, int], waiting: dict[str, int], due_at: float
 ) -> None:
-    """Ask for jobs by a moment beside crowds; every one must be done by then."""
+    """Ask for timed jobs beside crowds; every one must be done in time."""
 
     async def scenario() -> None:
         async with there.queue() as queue:
@@ -122,7 +122,7 @@ def kept(
 
 @pytest.mark.parametrize("fair", [False, pytest.param(True, marks=pytest.mark.thorough)])
 def test_a_video_that_runs_is_no_reason_to_be_late(*, fair: bool) -> None:
-    """An image of seconds would begin in time by its own measure, behind a video of 20 minutes."""
+    """An image of seconds would seem to begin in time, but behind a video of 20 minutes."""
     there = installation(
         image_model("flux", vram_mb=16000, load_s=2.0),
         image_model("video", vram_mb=16000, load_s=2.0, service_s=20 * MINUTE, timeouts=SILENT),
@@ -133,7 +133,7 @@ def test_a_video_that_runs_is_no_reason_to_be_late(*, fair: bool) -> None:
 
 @pytest.mark.parametrize("fair", [pytest.param(False, marks=pytest.mark.thorough), True])
 def test_a_model_that_loads_slowly_is_put_out_in_time(*, fair: bool) -> None:
-    """It is kept for as long as its own load takes, which a model of quick loads did not count."""
+    """It is kept for as long as its own load takes, which quick loads of others did not count."""
     there = installation(
         image_model("flux", "quick", vram_mb=16000, load_s=1.0),
         image_model("big", "slow", vram_mb=20000, load_s=120.0, service_s=30.0),
@@ -169,7 +169,7 @@ def test_a_fault_in_the_estimate_neither_ends_the_queue_nor_makes_a_job_late(
 
 
 def test_on_several_machines() -> None:
-    """A model of two machines would wait for the one on which others have the longer turn."""
+    """A model of two machines would wait for the one with the longer queue."""
     there = installation(
         image_model("flux", "one", "two", vram_mb=16000, service_s=60.0),
         image_model("sdxl", "two", vram_mb=16000, service_s=90.0),
@@ -193,7 +193,7 @@ def test_before_quiet_hours_if_they_end_too_late() -> None:
 
 @in_virtual_time
 async def test_it_is_said_at_once_that_quiet_hours_end_too_late() -> None:
-    """A person would sleep on a promise that no one can keep."""
+    """A person would sleep relying on a promise that cannot be kept."""
     resting = replace(host("gpu", "comfy"), quiet=quiet(5, 9 * 60))
     there = installation(
         image_model("flux", vram_mb=16000, service_s=10 * MINUTE),
@@ -214,7 +214,7 @@ async def test_it_is_said_at_once_that_quiet_hours_end_too_late() -> None:
 
 @in_virtual_time
 async def test_those_due_first_go_first_also_after_restarts(tmp_path: Path) -> None:
-    """Each look put the one due last before all others, and each restart turned them round."""
+    """Each look put the job due last before all others, and each restart reversed them."""
     there = installation(
         image_model("flux", vram_mb=16000, load_s=1.0, service_s=60.0),
         url=f"sqlite:///{tmp_path}/usher.db",
@@ -257,7 +257,7 @@ def test_an_attempt_that_failed_is_repeated_in_time() -> None:
 
 
 def drawn(chance: Random) -> tuple[Installation, dict[str, int]]:
-    """Return some models on one or two GPUs, perhaps with quiet hours, and who keeps asking for which."""
+    """Return random models on one or two GPUs, perhaps with quiet hours, and who asks for which."""
     backends = ["one", "two"][: chance.randint(1, 2)]
     hosts = [host(f"gpu-{name}", name, serial=chance.random() < 0.3) for name in backends]
     if chance.random() < 0.5:
@@ -278,7 +278,7 @@ def drawn(chance: Random) -> tuple[Installation, dict[str, int]]:
 
 
 def far(chance: Random) -> HostSpec:
-    """Return a machine of its own, which perhaps sleeps when no one needs it."""
+    """Return a separate machine, which perhaps sleeps when no one needs it."""
     sleeps = chance.random() < 0.6
     takes_s = chance.uniform(60, 200)
     return replace(
@@ -324,7 +324,7 @@ def test_what_is_not_said_to_be_late_is_in_time(seeds: list[int]) -> None:
 
 @seeds(range(4))
 def test_servers_over_gpus_and_those_away_or_asleep_make_nothing_late(seeds: range) -> None:
-    """A job would wait for the GPU that is free, of two it needs, or for a server that is not there."""
+    """A job would wait for the free GPU of the two it needs, or for a server that is not there."""
     for seed in seeds:
         print(f"seed {seed}")
         chance = Random(seed)
@@ -335,7 +335,7 @@ def test_servers_over_gpus_and_those_away_or_asleep_make_nothing_late(seeds: ran
 def promised(
     there: Installation, waiting: dict[str, int], chance: Random, away: Sequence[str] = ()
 ) -> None:
-    """Ask for jobs by a moment beside crowds; those that are not said to be late must not be."""
+    """Ask for timed jobs beside crowds; those not said to be late must not be late."""
 
     async def scenario() -> None:
         for name in away:

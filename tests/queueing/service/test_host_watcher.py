@@ -19,7 +19,7 @@ def installation() -> Installation:
 
 
 def done(told: Told, name: str) -> list[str]:
-    """Return in short what a host did, one after the other."""
+    """Return in short what a host did, in order."""
     shown: list[str] = []
     for state in (states[name] for states in told if name in states):
         copies = {residency for _, _, residency in state.copies}
@@ -32,7 +32,7 @@ def done(told: Told, name: str) -> list[str]:
 
 @in_virtual_time
 async def test_a_host_is_followed_through_a_load_and_a_job() -> None:
-    """A timeline would have holes, or a GPU would seem to run while it loads."""
+    """A timeline would have gaps, or a GPU would seem to run while it loads."""
     there = installation()
     told: Told = []
     async with there.queue() as queue:
@@ -47,7 +47,7 @@ async def test_a_host_is_followed_through_a_load_and_a_job() -> None:
 
 @in_virtual_time
 async def test_nothing_is_told_twice() -> None:
-    """Each job would cost a look at every host, although nothing has changed there."""
+    """Each job would cause a check of every host, although nothing has changed there."""
     there = installation()
     told: Told = []
     async with there.queue() as queue:

@@ -1,4 +1,4 @@
-"""The front handler of the queue, with everything behind it, in virtual time."""
+"""The front of the queue, with everything behind it, in virtual time."""
 
 import asyncio
 from dataclasses import replace
@@ -35,7 +35,7 @@ IMAGE = File(name="a.png", mime="image/png", data=b"png")
 
 @in_virtual_time
 async def test_a_request_with_images_needs_a_model_that_can_see() -> None:
-    """Images would be sent to models that ignore or choke on them."""
+    """Images would be sent to models that ignore them or fail."""
     text_only = replace(image_model("llm"), capabilities=frozenset({Capability.TEXT_TO_TEXT}))
     installation = one_gpu(text_only, image_model("flux"))
     chat = Chat(messages=(ChatMessage(role="user", text="what is this?", images=(0,)),))
@@ -52,7 +52,7 @@ async def test_a_request_with_images_needs_a_model_that_can_see() -> None:
 
 @in_virtual_time
 async def test_a_models_own_limit_bounds_its_line() -> None:
-    """A queue would grow without end although the configuration bounds it."""
+    """A queue would grow without end although the configuration limits it."""
     installation = one_gpu(image_model("flux", max_waiting=2))
     installation.servers["comfy"].up = False
     async with installation.queue() as queue:
@@ -65,7 +65,7 @@ async def test_a_models_own_limit_bounds_its_line() -> None:
 
 @in_virtual_time
 async def test_a_discovered_model_can_be_used_at_once_and_replaces_none() -> None:
-    """Models a server gains would need a restart, or overwrite configured ones."""
+    """Models that a server gains would need a restart, or overwrite configured ones."""
     installation = flux_or_sdxl()
     async with installation.queue() as queue:
         before = queue.models.offer
@@ -102,7 +102,7 @@ async def test_a_model_larger_than_every_gpu_is_taken_where_a_server_offloads(
 
 @in_virtual_time
 async def test_a_job_that_is_slower_than_usual_promises_a_later_end() -> None:
-    """A first large image would be "done now" for minutes, and so would those behind it."""
+    """A large first image would be "done now" for minutes, and so would the jobs behind it."""
     installation = Installation.of(
         [image_model("flux", service_s=5.0)], [host("gpu", "comfy", serial=True)]
     )
@@ -160,7 +160,7 @@ async def test_cancelling_a_running_job_stops_the_server_and_frees_the_slot() ->
 
 
 def test_a_cancel_that_meets_the_start_leaves_nothing_running() -> None:
-    """A cancel at the wrong moment would leave a server at work for no one."""
+    """A cancel at the wrong moment would leave a server working for no one."""
 
     async def scenario(turns: int) -> None:
         installation = one_gpu(image_model("flux"))
@@ -190,7 +190,7 @@ def test_a_cancel_that_meets_the_start_leaves_nothing_running() -> None:
 
 @in_virtual_time
 async def test_a_waiting_person_sees_position_state_reason_and_time() -> None:
-    """The status message would lie about whose turn it is, or why it takes so long."""
+    """The status message would be wrong about whose turn it is, or why it takes so long."""
     installation = flux_or_sdxl()
     installation.servers["comfy"].service_s = 20.0
     async with installation.queue() as queue:
@@ -229,7 +229,7 @@ async def test_a_job_in_the_overflow_has_no_place_in_line() -> None:
 
 
 def test_those_in_other_lanes_hear_of_an_arrival_that_goes_before_them() -> None:
-    """Their places would stay as they were until something else moved the queue."""
+    """Their places would stay unchanged until something else moved the queue."""
 
     async def moved_by(lane: str) -> bool:
         installation = flux_or_sdxl()
@@ -248,7 +248,7 @@ def test_those_in_other_lanes_hear_of_an_arrival_that_goes_before_them() -> None
 
 @in_virtual_time
 async def test_a_job_that_left_its_line_just_now_has_no_place_and_breaks_nobody_elses() -> None:
-    """One message that is a moment behind would keep all others from being updated."""
+    """One slightly outdated message would keep all others from being updated."""
     installation = flux_or_sdxl()
     async with installation.queue() as queue:
         await queue.admin.pause(model="flux")
@@ -301,7 +301,7 @@ async def test_models_and_backends_tell_what_is_where() -> None:
 
 
 async def test_the_same_works_with_threads_and_a_real_clock(tmp_path: Path) -> None:
-    """The simulations would prove nothing about the program people run."""
+    """The simulations would prove nothing about the program that people run."""
     installation = one_gpu(image_model("flux"))
     server = installation.servers["comfy"]
     server.load_s = server.service_s = 0.01

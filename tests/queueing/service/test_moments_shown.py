@@ -1,4 +1,4 @@
-"""What people are told while they wait, held against what else they are told: moments."""
+"""What people are told while they wait, compared with what else they are told: times."""
 
 import asyncio
 import random
@@ -12,14 +12,14 @@ from tests.simulation.loop import run
 
 @seeds([2, 0, 1, 3])
 def test_no_job_is_done_before_its_turn(seeds: list[int]) -> None:
-    """A message would say "ready at 01:24; your turn comes at about 01:25": each is corrected when it is off."""
+    """A message would say "ready at 01:24; your turn comes at about 01:25"."""
     for seed in seeds:
         print(f"seed {seed}")
         assert run(told_both(random.Random(seed))) > 20
 
 
 async def told_both(rng: random.Random) -> int:
-    """Check the moments of every job each second; return how often one was told both."""
+    """Check the times of every job each second; return how often a job was told both."""
     world, told = installation(rng), 0
     async with world.queue() as queue:
         for server in world.servers.values():
@@ -36,7 +36,7 @@ async def told_both(rng: random.Random) -> int:
 
 
 async def check_all(queue: JobQueue) -> int:
-    """Check the moments of every open job; return how many were told both."""
+    """Check the times of every open job; return how many were told both."""
     standings = await queue.status.standings(await queue.jobs.open_jobs())
     return sum(check(standing) for standing in standings.values())
 

@@ -1,4 +1,4 @@
-"""What people are told while they wait, held against what happens then: places."""
+"""What people are told while they wait, compared with what happens then: places."""
 
 import asyncio
 import random
@@ -27,7 +27,7 @@ def installation(rng: random.Random) -> Installation:
 
 
 async def submit(world: Installation, queue: JobQueue, rng: random.Random, count: int) -> list[Job]:
-    """Let people of all lanes ask, within some seconds."""
+    """Let people in all lanes ask, within some seconds."""
     jobs = []
     for n in range(count):
         model, lane = rng.choice(MODELS), rng.choice(LANES)
@@ -37,7 +37,7 @@ async def submit(world: Installation, queue: JobQueue, rng: random.Random, count
 
 
 def places(standings: Mapping[int, Standing], model: str) -> list[tuple[int, int]]:
-    """Return (place, id) of the jobs of a model that wait and are told one, in order."""
+    """Return (place, id) of the waiting jobs of a model that have a place, in order."""
     return sorted(
         (standing.position, standing.job.id)
         for standing in standings.values()
@@ -47,14 +47,14 @@ def places(standings: Mapping[int, Standing], model: str) -> list[tuple[int, int
 
 @seeds(range(12))
 def test_places_are_one_order_and_jobs_start_in_it(seeds: range) -> None:
-    """Three people would be #1 of one line, or a later one would start first."""
+    """Three people would be #1 of one queue, or a later one would start first."""
     for seed in seeds:
         print(f"seed {seed}")
         run(by_arrival(random.Random(seed)))
 
 
 async def by_arrival(rng: random.Random) -> None:
-    """Let forty jobs be served, and check the places of all whenever one may have begun."""
+    """Let forty jobs be served, and check all places whenever one of them may have begun."""
     world = installation(rng)
     async with world.queue() as queue:
         jobs = await submit(world, queue, rng, 40)
@@ -83,21 +83,21 @@ def orders(standings: Mapping[int, Standing]) -> dict[str, list[int]]:
 
 
 def check_starts(world: Installation, queue: list[int], model: str) -> None:
-    """Check that of a queue as shown the first ones have started, and no others."""
+    """Check that the first jobs of a shown queue have started, and no others."""
     begun = [JobEvent.START in world.history(job_id) for job_id in queue]
     assert begun == sorted(begun, reverse=True), (model, queue, begun)
 
 
 @seeds(range(8))
 def test_places_in_fair_order_are_one_order_and_jobs_start_in_it(seeds: range) -> None:
-    """Someone would read that they are next, and another person's request would start."""
+    """A person would read that they are next, and another person's request would start."""
     for seed in seeds:
         print(f"seed {seed}")
         run(in_fair_order(random.Random(seed)))
 
 
 async def in_fair_order(rng: random.Random) -> None:
-    """Let forty jobs of three people be served, and check places whenever exactly one has begun."""
+    """Let forty jobs of three people run, and check places whenever exactly one has begun."""
     world = installation(rng)
     world.rules = Rules(order="fair", overtaken_s=rng.choice((5.0, 60.0, 1800.0)))
     async with world.queue() as queue:
@@ -124,7 +124,7 @@ async def in_fair_order(rng: random.Random) -> None:
 
 @in_virtual_time
 async def test_in_a_fair_order_a_newcomer_goes_before_a_flood_and_all_are_told() -> None:
-    """The flood would go on as before, or its owner would read a place that is not theirs."""
+    """The flood would go on as before, or its owner would read a wrong place."""
     world = one_gpu(image_model("flux"))
     world.rules = Rules(order="fair")
     async with world.queue() as queue:
@@ -146,7 +146,7 @@ async def test_in_a_fair_order_a_newcomer_goes_before_a_flood_and_all_are_told()
 
 @in_virtual_time
 async def test_an_admin_puts_a_job_first_in_a_fair_order_too() -> None:
-    """`/move` would say that it was done and change nothing."""
+    """`/move` would report success and change nothing."""
     world = one_gpu(image_model("flux"))
     world.rules = Rules(order="fair")
     async with world.queue() as queue:
@@ -164,7 +164,7 @@ async def test_an_admin_puts_a_job_first_in_a_fair_order_too() -> None:
 
 @in_virtual_time
 async def test_what_an_admin_put_first_stays_first_after_a_restart(tmp_path: Path) -> None:
-    """Their word would hold until the next update of the bot."""
+    """The admin's order would only apply until the next update of the bot."""
     world = one_gpu(image_model("flux"))
     world.rules = Rules(order="fair")
     world.url = f"sqlite:///{tmp_path}/usher.db"
@@ -187,7 +187,7 @@ async def test_what_an_admin_put_first_stays_first_after_a_restart(tmp_path: Pat
 
 @in_virtual_time
 async def test_a_fair_order_knows_after_a_restart_who_used_the_gpus(tmp_path: Path) -> None:
-    """A restart would make a flood's owner a newcomer."""
+    """A restart would make the owner of a flood a newcomer."""
     url = f"sqlite:///{tmp_path}/usher.db"
     world = one_gpu(image_model("flux"), url=url)
     world.rules = Rules(order="fair")

@@ -1,4 +1,4 @@
-"""The first range that a person is told of their job is its promise, in virtual time."""
+"""The first range that a person is told for their job is its promise, in virtual time."""
 
 from queueing.core.status import Estimate, Promised
 from queueing.service.shown_estimates import Promises
@@ -30,7 +30,7 @@ async def test_the_first_range_told_is_the_promise() -> None:
 
 
 def test_nothing_is_kept_that_is_not_followed() -> None:
-    """What nothing drops would grow forever."""
+    """What is never dropped would grow forever."""
     promises = Promises()
     promises.tell(1, Estimate(at=10.0, earliest=9.0, latest=11.0), 0.0)
     assert not promises.given
@@ -48,7 +48,7 @@ def test_what_was_told_before_a_restart_was_told_first() -> None:
 
 
 def test_a_promise_is_kept_within_its_range_alone() -> None:
-    """An operator would read that estimates hold which people saw broken."""
+    """An operator would read that estimates are right which people saw broken."""
     told = Promised(given_at=0.0, earliest=90.0, latest=120.0)
     assert [told.off_s(at) for at in (80.0, 90.0, 100.0, 120.0, 125.0)] == [10, 0, 0, 0, 5]
     assert [told.kept(at) for at in (80.0, 100.0, 125.0)] == [False, True, False]

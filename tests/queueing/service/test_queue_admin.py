@@ -1,4 +1,4 @@
-"""What an admin stops, empties and moves, and what people's fair share comes to, end to end."""
+"""What an admin stops, empties and moves, and people's fair shares, end to end."""
 
 import asyncio
 from pathlib import Path
@@ -90,7 +90,7 @@ async def test_people_are_told_at_once_that_their_line_is_paused() -> None:
 
 @in_virtual_time
 async def test_a_host_that_is_paused_while_it_loads_ends_its_load_and_starts_nothing() -> None:
-    """A pause would cut a load short, or the loaded model would begin to work all the same."""
+    """A pause would cut a load short, or the loaded model begin to work all the same."""
     installation = two_hosts()
     async with installation.queue() as queue:
         await ask(queue, installation, "flux", "a")
@@ -104,7 +104,7 @@ async def test_a_host_that_is_paused_while_it_loads_ends_its_load_and_starts_not
 
 @in_virtual_time
 async def test_a_pause_before_the_queue_runs_adds_to_those_of_the_last_run(tmp_path: Path) -> None:
-    """A command that comes early would resume everything that was paused."""
+    """An early command would resume everything that was paused."""
     installation = two_hosts(url=f"sqlite:///{tmp_path}/usher.db")
     async with installation.queue() as queue:
         await queue.admin.pause(model="flux")
@@ -120,7 +120,7 @@ async def test_a_pause_before_the_queue_runs_adds_to_those_of_the_last_run(tmp_p
 
 @in_virtual_time
 async def test_a_pause_that_cannot_be_stored_does_not_take_effect() -> None:
-    """An admin would read of an error while the machines stand still."""
+    """An admin would read of an error while the machines are paused."""
     installation = two_hosts()
     store = FlakyStore(JobStore(await open_database("sqlite://", inline=True)))
     async with installation.queue(store) as queue:
@@ -159,7 +159,7 @@ async def test_unknown_names_are_refused() -> None:
 
 @in_virtual_time
 async def test_draining_waits_for_a_load_under_way_and_for_every_job() -> None:
-    """The memory that was promised would be taken a moment later."""
+    """The promised memory would be occupied a moment later."""
     installation = two_hosts()
     server = installation.servers["comfy"]
     async with installation.queue() as queue:
@@ -206,7 +206,7 @@ async def test_a_drain_says_when_a_server_may_still_hold_memory() -> None:
 
 @in_virtual_time
 async def test_a_drain_names_what_must_be_unloaded_by_hand() -> None:
-    """An old LM Studio would keep its model, and be reported as having done so wrongly."""
+    """An old LM Studio would keep its model, and the bot wrongly report that it did so."""
     installation = two_hosts()
     installation.keepers = frozenset({"comfy"})
     async with installation.queue() as queue:
@@ -222,7 +222,7 @@ async def test_a_drain_names_what_must_be_unloaded_by_hand() -> None:
 
 @in_virtual_time
 async def test_a_preload_right_after_the_start_waits_for_the_first_look() -> None:
-    """An admin would read "comfy is down: None" of a server that is well."""
+    """An admin would read "comfy is down: None" about a server that works."""
     installation = two_hosts()
     async with installation.queue() as queue:
         assert await queue.preloads.preload("flux", None) == "comfy"
@@ -286,7 +286,7 @@ async def test_a_preload_that_found_no_room_ends_when_the_model_is_to_be_unloade
 
 @in_virtual_time
 async def test_a_model_unloaded_while_it_loads_leaves_when_it_is_loaded() -> None:
-    """It would stay in the memory that an admin wanted, who was told it was not there."""
+    """It would stay in memory that an admin wanted, after being reported as absent."""
     installation = two_hosts()
     async with installation.queue() as queue:
         waiting = asyncio.ensure_future(queue.preloads.preload("flux", None))
@@ -303,7 +303,7 @@ async def test_a_model_unloaded_while_it_loads_leaves_when_it_is_loaded() -> Non
 
 @in_virtual_time
 async def test_of_two_wishes_about_a_model_that_loads_the_later_one_holds() -> None:
-    """A model that an admin wants to stay would be unloaded by a wish taken back."""
+    """A model that an admin wants to stay would be unloaded by an outdated order."""
     installation = two_hosts()
     async with installation.queue() as queue:
         waiting = asyncio.ensure_future(queue.preloads.preload("flux", None))
@@ -318,7 +318,7 @@ async def test_of_two_wishes_about_a_model_that_loads_the_later_one_holds() -> N
 
 @in_virtual_time
 async def test_a_preload_avoids_paused_hosts_and_models() -> None:
-    """A preload would wait forever, or take back a GPU a person was given."""
+    """A preload would wait forever, or take back a GPU that was given to a person."""
     installation = two_hosts()
     async with installation.queue() as queue:
         await queue.admin.pause(host="gpu-1")
@@ -338,7 +338,7 @@ async def test_a_preload_avoids_paused_hosts_and_models() -> None:
 
 @in_virtual_time
 async def test_one_persons_flood_waits_in_the_overflow_and_enters_job_by_job() -> None:
-    """One person's ten jobs would stand before everyone else's first."""
+    """One person's ten jobs would come before everyone else's first job."""
     installation = two_hosts()
     server = installation.servers["comfy"]
     limits = SubmitLimits(max_queued=2)
@@ -368,7 +368,7 @@ async def test_one_persons_flood_waits_in_the_overflow_and_enters_job_by_job() -
 
 @in_virtual_time
 async def test_a_person_is_told_when_a_job_leaves_their_overflow() -> None:
-    """A message would say "waiting behind your other jobs" of a job that stands in line."""
+    """A message would say "waiting behind your other jobs" for a job in the queue."""
     installation = two_hosts()
     async with installation.queue() as queue:
         await queue.admin.pause(model="sdxl")  # so nothing else moves that queue
@@ -395,7 +395,7 @@ async def test_a_person_is_told_when_a_job_leaves_their_overflow() -> None:
 
 @in_virtual_time
 async def test_options_are_those_of_every_server_that_may_run_the_model() -> None:
-    """An option would work or not by the chance of where a job runs."""
+    """An option would work or not depending on where a job happens to run."""
     installation = two_hosts()
     async with installation.queue() as queue:
         assert queue.models.offer.options_of("sdxl") is None

@@ -15,7 +15,7 @@ def now(queue: JobQueue) -> dict[str, Readiness]:
 
 @in_virtual_time
 async def test_a_model_is_what_its_waiting_jobs_show() -> None:
-    """A list would say of a model what its own jobs deny."""
+    """A list would say something about a model that contradicts its own jobs."""
     installation = one_gpu(*(image_model(name, vram_mb=16000) for name in ("flux", "sdxl", "tiny")))
     async with installation.queue() as queue:
         assert set(now(queue).values()) == {Readiness.ABSENT}

@@ -1,4 +1,4 @@
-"""What people are told while they wait, held against what happens then: reasons."""
+"""What people are told while they wait, compared with what happens then: reasons."""
 
 import asyncio
 import random
@@ -64,7 +64,7 @@ def check_same(reason: Reason, status: ModelStatus) -> None:
 
 @seeds(range(6))
 def test_the_model_that_a_reason_names_as_busy_is_busy(seeds: range) -> None:
-    """The reason "flux is busy on gpu" would stand while jobs of another model run there."""
+    """The reason "flux is busy on gpu" would be shown while jobs of another model run there."""
     for seed in seeds:
         print(f"seed {seed}")
         world = installation()
@@ -77,7 +77,7 @@ def test_the_model_that_a_reason_names_as_busy_is_busy(seeds: range) -> None:
 
 
 def check_busy(starts: list[Begun], at: float, reason: Reason, world: Installation) -> None:
-    """Check that the model that is said to be busy has begun there, and nothing else since."""
+    """Check that the model said to be busy has begun there, and nothing else since."""
     there = [
         begun.model
         for begun in starts

@@ -1,4 +1,4 @@
-"""A running queue goes on with other models, hosts and servers, in virtual time."""
+"""A running queue continues with other models, hosts and servers, in virtual time."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -36,7 +36,7 @@ def change(
     *,
     moved: Sequence[str] = (),
 ) -> dict[str, FakeBackend]:
-    """Give a queue another catalog, and new servers to what is new or `moved`."""
+    """Give a queue another catalog, and new servers for what is new or `moved`."""
     catalog = Catalog(models, hosts)
     made: dict[str, FakeBackend] = {}
     for name, spec in catalog.backends.items():
@@ -69,7 +69,7 @@ async def running(queue: JobQueue, job: Job) -> None:
 
 @in_virtual_time
 async def test_a_job_runs_to_its_end_on_a_server_that_is_gone() -> None:
-    """An hour of work would be lost because another line of the file was edited."""
+    """An hour of work would be lost because of an edit elsewhere in the file."""
     old = installation(FLUX, hosts=[host("gpu", "one"), host("attic", "two")])
     async with old.queue() as queue:
         both = replace(FLUX, backends=("two", "one"))
@@ -90,7 +90,7 @@ async def test_a_job_runs_to_its_end_on_a_server_that_is_gone() -> None:
 
 @in_virtual_time
 async def test_a_model_that_two_servers_offer_is_served_by_both_and_by_the_one_that_stays() -> None:
-    """The second GPU would be idle while people wait, or the model go with the other server."""
+    """The second GPU would be idle while people wait, or the model leave with the other server."""
     offering = [
         replace(each, backends=tuple(replace(b, discover=True) for b in each.backends))
         for each in (host("gpu", "one"), host("attic", "two"))
@@ -119,7 +119,7 @@ def reorder(old: Installation, queue: JobQueue, order: str) -> None:
 
 @in_virtual_time
 async def test_the_order_of_the_lines_changes_while_people_wait() -> None:
-    """An operator would restart the bot because one person's twenty images come first."""
+    """An operator would have to restart the bot because one person's twenty images come first."""
     old = installation(FLUX)
     async with old.queue() as queue:
 
@@ -169,7 +169,7 @@ async def test_jobs_of_a_model_that_is_gone_wait_with_a_true_reason_and_go_on_wh
 
 @in_virtual_time
 async def test_a_model_with_other_options_is_loaded_again() -> None:
-    """The old context length or checkpoint would stay until the model happens to leave."""
+    """The old context length or checkpoint would stay until the model happens to be unloaded."""
     old = installation(FLUX)
     async with old.queue() as queue:
         await ended(queue, await submit(queue, old, "flux"))
@@ -252,7 +252,7 @@ async def test_whatever_changed_meanwhile_the_last_configuration_is_all_there_is
     changes: Sequence[tuple[tuple[tuple[ModelSpec, ...], tuple[HostSpec, ...]], float]],
     asked: Sequence[str],
 ) -> None:
-    """A server, model or copy of an earlier file would live on; or a job would be lost."""
+    """A server, model or copy of an earlier file would live on, or a job be lost."""
     (models, hosts), _ = changes[0]
     old = installation(*models, hosts=hosts)
     jobs: list[Job] = []

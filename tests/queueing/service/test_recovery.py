@@ -1,4 +1,4 @@
-"""What a restart finds and what it makes of it, after a stop in order and after a kill."""
+"""What a restart finds and how it continues, after an orderly stop and after a kill."""
 
 import asyncio
 from pathlib import Path
@@ -30,7 +30,7 @@ def installation_in(folder: Path, **fields: object) -> Installation:
 
 
 async def killed_while(installation: Installation, condition: object) -> None:
-    """Run a queue on the installation's database and kill it as soon as the condition holds."""
+    """Run a queue on the installation's database and kill it once the condition holds."""
     store = JobStore(await open_database(installation.url, inline=True))
     backends = installation.connect()
     task = asyncio.create_task(installation.build(store, backends).run())
@@ -44,7 +44,7 @@ async def killed_while(installation: Installation, condition: object) -> None:
 
 
 async def submitted(installation: Installation, *prompts: str, model: str = "flux") -> list[int]:
-    """Accept jobs without a queue running, as before a crash."""
+    """Accept jobs without a running queue, as before a crash."""
     store = JobStore(await open_database(installation.url, inline=True))
     queue = installation.build(store, installation.connect())
     jobs = [await installation.ask(queue, model, p) for p in prompts]
@@ -118,7 +118,7 @@ async def test_a_process_that_lost_the_queue_as_it_stored_a_start_sends_nothing(
 
 
 async def bring_everything_down(installation: Installation, job_id: int, times: int) -> None:
-    """Kill queue and server whenever the job runs, so often or until it has failed."""
+    """Kill queue and server whenever the job runs, this often or until it has failed."""
     server = installation.servers["comfy"]
     server.service_s = 100.0
     for _ in range(times):
@@ -143,7 +143,7 @@ async def test_a_job_is_not_blamed_for_our_restarts(tmp_path: Path) -> None:
 
 @in_virtual_time
 async def test_a_job_that_ends_with_every_run_of_ours_fails_some_day(tmp_path: Path) -> None:
-    """A job that brings everything down would do so at every restart, forever."""
+    """A job that crashes everything would do so at every restart, forever."""
     installation = installation_in(tmp_path)
     (job_id,) = await submitted(installation, "cat")
     await bring_everything_down(installation, job_id, LOST_MOST)
@@ -157,7 +157,7 @@ async def test_a_job_that_ends_with_every_run_of_ours_fails_some_day(tmp_path: P
 async def test_others_are_done_between_the_starts_of_a_job_that_ends_every_run(
     tmp_path: Path,
 ) -> None:
-    """A job that brings everything down would have every other one given up with it."""
+    """A job that crashes everything would have every other job given up with it."""
     installation = installation_in(tmp_path)
     server = installation.servers["comfy"]
     ends_all, other = await submitted(installation, "cat", "dog")
@@ -224,7 +224,7 @@ async def test_a_server_that_only_forgot_is_no_failed_load(tmp_path: Path) -> No
 
 @in_virtual_time
 async def test_a_load_cut_off_by_a_kill_does_not_overfill_the_gpu(tmp_path: Path) -> None:
-    """A load that continues after a crash and the next one would meet on one GPU."""
+    """A load that continues after a crash and the next load would coincide on one GPU."""
     installation = installation_in(tmp_path)
     server = installation.servers["comfy"]
     (job_id,) = await submitted(installation, "a")
@@ -275,7 +275,7 @@ async def test_learned_times_survive_a_restart(tmp_path: Path) -> None:
 
 @in_virtual_time
 async def test_a_learned_size_survives_a_restart_until_it_is_measured_again(tmp_path: Path) -> None:
-    """A model of unknown size would take a GPU alone again after every restart."""
+    """A model of unknown size would again get a whole GPU after every restart."""
     models = [image_model("flux", vram_mb=None), image_model("sdxl")]
     installation = Installation.of(
         models, [host("gpu", "comfy")], url=f"sqlite:///{tmp_path / 'usher.db'}"
@@ -465,7 +465,7 @@ async def test_what_is_asked_during_a_stop_waits_for_the_next_start(tmp_path: Pa
 async def test_a_job_that_pauses_after_a_failed_attempt_is_told_so_beside_others(
     tmp_path: Path,
 ) -> None:
-    """Its message would say "accepted" and nothing else while others of its queue go on."""
+    """Its message would only say "accepted" while others of its queue continue."""
     installation = installation_in(tmp_path)
     server = installation.servers["comfy"]
     server.fates = lambda work: Fate(error=OutOfMemory("no") if prompt_of(work) == "a" else None)

@@ -1,4 +1,4 @@
-"""Estimates people are told stay until they are clearly no longer right."""
+"""Estimates that people are told stay until they are clearly wrong."""
 
 from dataclasses import replace
 
@@ -14,13 +14,13 @@ def estimate(earliest: float, latest: float) -> Estimate:
 
 
 def told(*fresh: Estimate | None) -> list[Estimate | None]:
-    """Return what is told at each look, one a second, where the forecasts are these."""
+    """Return what is told each second, given these forecasts."""
     shown = ShownEstimates()
     return [shown.of("job", each, float(now)) for now, each in enumerate(fresh)]
 
 
 def test_a_range_that_wanders_is_told_as_before() -> None:
-    """Every look would cost an edit."""
+    """Every update would cost an edit."""
     first = estimate(900.0, 1100.0)
     assert set(told(first, *[estimate(900 + by, 1100 + by) for by in (90, -150, 199)])) == {first}
 
@@ -48,7 +48,7 @@ def test_once_the_range_has_passed_the_next_one_says_so() -> None:
 
 
 def test_from_its_earliest_moment_on_it_may_be_any_moment() -> None:
-    """The words would still name a moment that has passed."""
+    """The message would still name a time that has passed."""
     shown = ShownEstimates()
     one = estimate(100.0, 200.0)
     assert [
@@ -83,7 +83,7 @@ def test_what_is_told_has_not_passed_and_agrees_with_the_forecast(
 
 
 def test_questions_about_others_are_told_apart_and_what_nobody_asks_for_is_dropped() -> None:
-    """One person's time would be another's, or the memory grow forever."""
+    """One person's time would be shown to another, or the memory grow forever."""
     shown = ShownEstimates()
     for number in range(30_000):
         shown.of(number, estimate(1.0 + number, 2.0 + number), number * 1.0)

@@ -97,7 +97,7 @@ def clean(postgres_url: str, postgres: PostgresServer) -> str:
 
 
 async def test_nothing_is_written_under_an_old_epoch(clean: str) -> None:
-    """A frozen scheduler that thaws would start jobs that another has finished."""
+    """A frozen scheduler that wakes up would start jobs that another has finished."""
     async with roles_of(clean, "ada", "eve") as (ada, eve):
         first = await take(ada)
         old = await opened(clean, first)
@@ -118,7 +118,7 @@ async def test_nothing_is_written_under_an_old_epoch(clean: str) -> None:
 async def test_numbers_and_keys_that_another_gave_are_no_failure_of_the_database(
     clean: str,
 ) -> None:
-    """A thawed scheduler counts on from what it knew: its numbers and keys are taken by now."""
+    """A scheduler that wakes up uses numbers and keys that are taken by now."""
     async with roles_of(clean, "ada", "eve") as (ada, eve):
         first = await take(ada)
         old = JobStore(await opened(clean, first))
@@ -143,7 +143,7 @@ async def test_numbers_and_keys_that_another_gave_are_no_failure_of_the_database
 
 
 async def test_a_post_is_not_taken_between_the_fence_and_the_commit(clean: str) -> None:
-    """A change would become durable after the next holder has read what it goes on from."""
+    """A change would become durable after the next holder has read its state."""
     async with roles_of(clean, "ada", "eve") as (ada, eve):
         first = await take(ada)
         database = await opened(clean, first)
@@ -171,7 +171,7 @@ async def test_a_post_is_not_taken_between_the_fence_and_the_commit(clean: str) 
 async def test_a_holder_frozen_within_a_transaction_keeps_the_next_one_out_no_longer_than_its_lease(
     clean: str,
 ) -> None:
-    """Its session holds the role's row: the queue would stand still for half a minute."""
+    """Its session locks the role's row: the queue would be blocked for half a minute."""
     async with roles_of(clean, "ada", "eve", lease_s=61.0) as (ada, eve):
         first = await take(ada)
         database = await opened(clean, first)
@@ -201,7 +201,7 @@ async def test_a_holder_frozen_within_a_transaction_keeps_the_next_one_out_no_lo
 async def test_a_holder_frozen_between_statements_sent_together_keeps_no_one_out(
     clean: str,
 ) -> None:
-    """The server takes such a session for one at work: its role would be held until it thaws."""
+    """The server regards such a session as active: its role would be held until it wakes up."""
     async with roles_of(clean, "ada", "eve") as (ada, eve):
         assert await ada.take("queue", address="") is not None
         end_leases(clean)
@@ -219,7 +219,7 @@ async def test_a_holder_frozen_between_statements_sent_together_keeps_no_one_out
 
 
 async def test_a_post_whose_holders_session_ends_is_free_at_once(clean: str) -> None:
-    """After a crash the duty would rest for a lease."""
+    """After a crash no process would perform the duty until the lease ends."""
     async with roles_of(clean, "ada", "eve") as (ada, eve):
         assert await ada.take("queue", address="") is not None
         assert await eve.take("queue", address="") is None
@@ -232,7 +232,7 @@ async def test_a_post_whose_holders_session_ends_is_free_at_once(clean: str) -> 
 async def test_a_holder_that_is_only_cut_off_from_the_server_keeps_its_post_until_its_lease_is_over(
     clean: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two would listen to Telegram: it cannot notice that the server has ended its session."""
+    """Two would listen to Telegram, as it cannot notice that the server has ended its session."""
     monkeypatch.setattr(lease_session, "COMES_BACK_S", 0.0)
     monkeypatch.setattr(lease_session, "CALL_EVERY_S", 0.0)
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -268,7 +268,7 @@ def break_off(url: str, roles: PostgresLeases) -> None:
 
 
 async def test_a_post_is_left_for_a_moment_to_a_holder_whose_session_broke(clean: str) -> None:
-    """It lives and listens still: two would, until it notices."""
+    """It lives and still listens: until it notices, two would listen."""
     async with roles_of(clean, "ada", "eve") as (ada, eve):
         first = await take(ada)
         assert ada.intact(first)
@@ -304,7 +304,7 @@ async def test_a_post_given_up_while_the_server_is_away_is_free_when_it_is_back(
 
 
 async def test_a_new_session_proves_nothing_about_a_post_until_it_is_renewed(clean: str) -> None:
-    """A holder would take another's role for its own because its old lock is free."""
+    """A holder would regard another's role as its own because its old lock is free."""
     async with roles_of(clean, "ada", "eve") as (ada, eve):
         first = await take(ada)
         break_off(clean, ada)
@@ -317,7 +317,7 @@ async def test_a_new_session_proves_nothing_about_a_post_until_it_is_renewed(cle
 async def test_a_thawed_holder_does_not_rob_its_successor(
     clean: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its old lock would be taken for the end of the new holder's session."""
+    """Its old lock would be mistaken for the end of the new holder's session."""
     monkeypatch.setattr(lease_session, "COMES_BACK_S", 0.0)
     async with roles_of(clean, "ada", "eve", "eve") as (ada, eve, successor):
         assert await ada.take("queue", address="") is not None
@@ -365,14 +365,14 @@ async def test_two_processes_that_start_together_make_the_tables_once(
 
 
 def hold_row(url: str, name: str) -> psycopg.Connection[Any]:
-    """Lock the row of a role, as a transaction does that its process has not ended."""
+    """Lock the row of a role, like a transaction that its process has not ended."""
     frozen = psycopg.connect(url)
     frozen.execute("SELECT 1 FROM roles WHERE name = %s FOR UPDATE", [name])
     return frozen
 
 
 async def test_a_frozen_holder_delays_no_other_post(postgres_url: str) -> None:
-    """While one role is waited for, the leases of all others would end."""
+    """While one role is awaited, the leases of all others would end."""
     async with roles_of(postgres_url, "ada", "eve") as (ada, eve), asyncio.timeout(60):
         assert await ada.take("queue", address="") is not None
         web = await eve.take("web", address="")
@@ -386,7 +386,7 @@ async def test_a_frozen_holder_delays_no_other_post(postgres_url: str) -> None:
 
 
 async def test_a_renewal_that_is_in_the_way_costs_no_other_post(postgres_url: str) -> None:
-    """A process would lose all its roles, because one transaction takes long."""
+    """A process would lose all its roles because one transaction takes long."""
     async with roles_of(postgres_url, "ada", "eve") as (ada, eve), asyncio.timeout(60):
         held = [await ada.take(name, address="") for name in ("queue", "web")]
         assert held[0] is not None
@@ -404,7 +404,7 @@ async def test_a_renewal_that_is_in_the_way_costs_no_other_post(postgres_url: st
 async def test_a_session_that_begins_while_the_posts_are_closed_is_closed_too(
     clean: str, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    """Each would take one of the server's few connections until it is found by chance."""
+    """Each would occupy one of the server's few connections until it is found by chance."""
     made, asked, goes_on = list[Any](), threading.Event(), threading.Event()
 
     def slow(address: Any) -> Any:
@@ -424,7 +424,7 @@ async def test_a_session_that_begins_while_the_posts_are_closed_is_closed_too(
 
 
 async def test_all_who_wait_are_told_of_a_free_post(postgres_url: str) -> None:
-    """A process that applies for several roles would look for most of them later."""
+    """A process that applies for several roles would learn of most of them later."""
     async with roles_of(postgres_url, "ada", "eve") as (ada, eve), asyncio.timeout(60):
         waiting = [asyncio.create_task(eve.freed(LONG_S)) for _ in range(3)]
         while not all(each.done() for each in waiting):  # eve may not hear at once
@@ -433,7 +433,7 @@ async def test_all_who_wait_are_told_of_a_free_post(postgres_url: str) -> None:
 
 
 async def test_posts_applied_for_together_are_looked_at_together(postgres_url: str) -> None:
-    """A stand-by would ask the server for each of its roles, four times a second."""
+    """A stand-by would ask the server for each of its roles separately, four times a second."""
     names = [f"discord:{number}" for number in range(8)]
     async with roles_of(postgres_url, "ada", "eve") as (ada, eve), asyncio.timeout(60):
         for each in (ada, eve):
@@ -445,7 +445,7 @@ async def test_posts_applied_for_together_are_looked_at_together(postgres_url: s
 async def test_a_database_that_has_gone_back_fences_its_holder_and_is_reported(
     clean: str, postgres: PostgresServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A stand-by without the last commits would have a leader that it knows nothing of."""
+    """A stand-by without the last commits would have a leader of which it knows nothing."""
     async with roles_of(clean, "ada", "eve") as (ada, eve):
         for _ in range(3):
             lease = await take(ada)
@@ -469,7 +469,7 @@ async def test_a_database_that_has_gone_back_fences_its_holder_and_is_reported(
 async def test_a_post_whose_taking_failed_is_no_sign_of_a_database_that_went_back(
     clean: str, postgres: PostgresServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A server that restarts in the middle would have its operator look for lost jobs."""
+    """After a server restarts in the middle, its operator would look for lost jobs."""
     database = clean.rpartition("/")[2]
     async with roles_of(clean, "ada", "eve") as (ada, eve):
         postgres.sql(*FAIL_AT_COMMIT, database=database)
@@ -540,7 +540,7 @@ GO_BACK = (
 async def test_no_number_is_given_out_twice_by_a_database_that_has_gone_back(
     clean: str, postgres: PostgresServer, *, epoch_lost: bool
 ) -> None:
-    """Somebody would be sent the result of another person, who has the same number."""
+    """A person would be sent the result of another person, who has the same number."""
     name = clean.rpartition("/")[2]
     async with roles_of(clean, "ada", "eve") as (ada, eve):
         before = await take(ada)
@@ -578,7 +578,7 @@ async def test_numbers_go_on_after_a_holder_that_stopped_in_order(clean: str) ->
 async def test_a_holder_that_writes_nothing_notices_that_the_database_has_gone_back(
     clean: str, postgres: PostgresServer
 ) -> None:
-    """Jobs that it takes for ended would be open in the database, and wait for a restart."""
+    """Jobs that it regards as ended would be open in the database, and wait for a restart."""
     async with roles_of(clean, "ada") as (ada,):
         lease = await take(ada)
         database = await opened(clean, lease)
@@ -597,7 +597,7 @@ async def test_a_holder_that_writes_nothing_notices_that_the_database_has_gone_b
 async def test_a_promoted_replica_without_the_last_commits_fences_the_living_leader(
     clean: str,
 ) -> None:
-    """As above, with a real one: the leader goes on in its own epoch, and knows more than it."""
+    """The leader continues in its own epoch, and knows more than the promoted replica."""
     programs = binaries()
     assert programs is not None
     with running_server(programs, "fsync=on") as primary:

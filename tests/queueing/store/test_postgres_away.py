@@ -1,4 +1,4 @@
-"""A server that goes away, fills up or is in the way: nothing is lost, and work goes on by itself."""
+"""A server that goes away, fills up or blocks: nothing is lost, and work continues by itself."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ from tests.fakes.programs.postgres_server import (
 
 @pytest.fixture(scope="module")
 def own() -> Iterator[PostgresServer]:
-    """Return a server of these tests' own, to be stopped and started."""
+    """Return a server used only by these tests, to be stopped and started."""
     programs = binaries()
     if programs is None:
         pytest.skip(NOT_INSTALLED)
@@ -56,7 +56,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_accepting_stops_with_its_sentence_and_goes_on_by_itself(
     own: PostgresServer, database: PostgresDatabase
 ) -> None:
-    """People would wait for an answer, or the operator would have to start the bot again."""
+    """People would wait for an answer, or the operator have to start the bot again."""
     store = JobStore(database)
     running = await start(store, await add(store))
     own.stop("immediate")
@@ -84,7 +84,7 @@ async def test_accepting_stops_with_its_sentence_and_goes_on_by_itself(
 async def test_restarts_in_the_middle_of_the_work_lose_nothing(
     own: PostgresServer, database: PostgresDatabase, restarts: int
 ) -> None:
-    """What was acknowledged just before would be gone, or be done twice."""
+    """What was acknowledged just before would be lost, or be done twice."""
     store = JobStore(database)
     told: dict[int, Job] = {}
     stopped = asyncio.Event()
@@ -118,7 +118,7 @@ async def test_restarts_in_the_middle_of_the_work_lose_nothing(
 async def test_a_server_that_is_frozen_is_hung_up_on(
     database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No time-out of the network ends a wait for a process that stands still."""
+    """No time-out of the network ends a wait for a frozen process."""
     store = JobStore(database)
     running = await start(store, await add(store))
     pids = await database.write(lambda c: c.execute("SELECT pg_backend_pid()").fetchone())
@@ -169,7 +169,7 @@ async def test_a_commit_without_an_answer_happens_once(
 
 
 async def test_a_full_disk_is_told_as_one(own: PostgresServer, database: PostgresDatabase) -> None:
-    """The sentence would say that something is broken which only needs room."""
+    """The sentence would say that something is broken which only needs space."""
     store = JobStore(database)
     running = await start(store, await add(store))
     name = _name(database)
@@ -208,7 +208,7 @@ async def test_a_transaction_in_the_way_is_waited_for(
 async def test_tables_that_gain_a_column_meanwhile_stop_nothing(
     own: PostgresServer, database: PostgresDatabase
 ) -> None:
-    """A newer process migrates while this one still runs."""
+    """A newer process would stop this one by migrating while it still runs."""
     store = JobStore(database)
     for _ in range(8):  # statements are prepared after some uses
         await end(store, await add(store))
@@ -218,7 +218,7 @@ async def test_tables_that_gain_a_column_meanwhile_stop_nothing(
 
 
 async def test_what_one_change_raises_undoes_it_alone(database: PostgresDatabase) -> None:
-    """Changes that wait together share a transaction, but not their failures."""
+    """Changes that wait together share a transaction, but must not share their failures."""
     store = JobStore(database)
 
     def fails(connection: object) -> None:

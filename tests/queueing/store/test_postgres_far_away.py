@@ -1,4 +1,4 @@
-"""A server that is far away: the writer's ways to it and back do not grow with its work."""
+"""A server that is far away: the number of round trips does not grow with the writer's work."""
 
 import asyncio
 import socket
@@ -22,7 +22,7 @@ MOST_TURNS = 12
 
 
 class _Turns:
-    """Counts how often the client speaks after the server did: each is a way there and back."""
+    """Counts how often the client speaks after the server did: each is a round trip."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -47,7 +47,7 @@ def _forward(source: socket.socket, target: socket.socket, turns: _Turns, *, out
 
 @contextmanager
 def counting_proxy(port: int) -> Iterator[tuple[int, list[_Turns]]]:
-    """Stand between clients and a server; count the turns of each connection, in their order."""
+    """Stand between clients and a server; count the turns of each connection, in order."""
     connections: list[_Turns] = []
     threads: list[threading.Thread] = []
     sockets: list[socket.socket] = []
@@ -88,7 +88,7 @@ async def refused(change: Awaitable[object]) -> None:
 
 
 async def test_a_batch_costs_few_ways_to_the_server(postgres_url: str) -> None:
-    """A server in the next building would make each step of 60 people wait for 60 ways."""
+    """With a server in the next building, each step of 60 people would wait for 60 round trips."""
     address, _, place = postgres_url.partition("@127.0.0.1:")
     port, _, name = place.partition("/")
     with counting_proxy(int(port)) as (near, connections):
@@ -144,7 +144,7 @@ async def test_a_batch_costs_few_ways_to_the_server(postgres_url: str) -> None:
 
 
 async def test_turns_are_counted(postgres_url: str) -> None:
-    """A count that never grows would hold whatever the store does."""
+    """A count that never grows would pass whatever the store does."""
     address, _, place = postgres_url.partition("@127.0.0.1:")
     port, _, name = place.partition("/")
     with counting_proxy(int(port)) as (near, connections):

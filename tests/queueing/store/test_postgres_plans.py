@@ -1,4 +1,4 @@
-"""How the server finds rows: by their keys, even where it does not know how many there are."""
+"""How the server finds rows: by their keys, even if it does not know how many there are."""
 
 import json
 import re
@@ -50,7 +50,7 @@ def ways(connection: Connection, texts: Mapping[str, str]) -> dict[str, list[str
 
 @pytest.mark.parametrize("texts", [ONE_JOB, MANY_JOBS], ids=["one", "many"])
 async def test_a_job_is_found_by_its_number(postgres_url: str, texts: Mapping[str, str]) -> None:
-    """By the index of a state, each change would read all jobs in that state."""
+    """With the index of a state, each change would read all jobs in that state."""
     database = await open_database(postgres_url)
     try:
         found = await database.write(partial(ways, texts=texts))
@@ -61,7 +61,7 @@ async def test_a_job_is_found_by_its_number(postgres_url: str, texts: Mapping[st
 
 
 def test_a_detour_is_seen(postgres: PostgresServer, postgres_template: str) -> None:
-    """A plan that does not go by the number would pass for one that does."""
+    """A plan that does not use the number would count as one that does."""
     with closing(postgres.connect(postgres_template)) as connection:
         text = "SELECT 1 FROM jobs WHERE model = ? AND state = 'pending'"
         assert ways(connection, {"tried": text})["tried"] != ["jobs by jobs_pkey"]  # type: ignore[arg-type]  # what a test asks of it is alike

@@ -1,4 +1,4 @@
-"""A server or database that cannot be used is told in one sentence, and left as it was."""
+"""A server or database that cannot be used is reported in one sentence, and left unchanged."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +27,7 @@ chats: {{web: {{port: 0}}}}
 
 @pytest.fixture
 def role(postgres: PostgresServer) -> Iterator[str]:
-    """Return an account without any right of its own."""
+    """Return an account without any rights."""
     name = f"stranger_{uuid4().hex[:8]}"
     postgres.sql(f"CREATE ROLE {name} LOGIN")
     yield name
@@ -51,7 +51,7 @@ def tables(postgres: PostgresServer, name: str) -> set[Any]:
 
 
 async def test_a_wrong_address_is_told_without_its_password(postgres: PostgresServer) -> None:
-    """An operator would look for the mistake elsewhere, and the log would hold the password."""
+    """An operator would look for the mistake elsewhere, and the log would contain the password."""
     said = await refused(f"postgresql://ada:{SECRET}@127.0.0.1:{postgres.port}/absent?nonsense=1")
     assert "this is not the address of a PostgreSQL database" in said
     assert SECRET not in said
@@ -63,7 +63,7 @@ async def test_a_wrong_address_is_told_without_its_password(postgres: PostgresSe
 
 
 async def test_a_server_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A start would look as if it hung."""
+    """A start would seem to hang."""
     monkeypatch.setattr(session, "PATIENCE_S", 0.0)
     said = await refused("postgresql://127.0.0.1:1/usher")
     assert "postgresql://127.0.0.1:1/usher: the database server does not answer" in said
@@ -71,7 +71,7 @@ async def test_a_server_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatc
 
 
 async def test_each_host_of_an_address_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An operator would mend the last one, while the first one was meant."""
+    """An operator would correct the last one although the first was meant."""
     monkeypatch.setattr(session, "PATIENCE_S", 0.0)
     said = await refused("postgresql://127.0.0.1:1,127.0.0.2:2/absent")
     assert said.count("127.0.0.1: ") == said.count("127.0.0.2: ") == 1
@@ -79,7 +79,7 @@ async def test_each_host_of_an_address_is_told_of(monkeypatch: pytest.MonkeyPatc
 
 
 async def test_accounts_that_may_not_enter_are_told(postgres: PostgresServer) -> None:
-    """A wrong password, an account that must not log in, and one the server keeps out."""
+    """A wrong password, a forbidden login and a refused account would not be explained."""
     postgres.sql(
         f"CREATE ROLE asked LOGIN PASSWORD '{SECRET}'",
         "CREATE ROLE excluded LOGIN",
@@ -109,7 +109,7 @@ async def test_missing_rights_are_told(postgres: PostgresServer, role: str) -> N
 
 
 async def test_an_old_server_is_refused(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Statements it does not know would fail in the middle of the work."""
+    """Statements that it does not know would fail during work."""
     monkeypatch.setattr(session, "OLDEST", 990_000)
     assert "Usher needs 99 or newer" in await refused(postgres_url)
 
@@ -146,7 +146,7 @@ async def test_a_second_usher_is_refused(postgres_url: str) -> None:
 
 
 class _Turns:
-    """Two sessions of which each transaction gets the next, as from a pooler."""
+    """Two sessions that get the transactions in turns, as from a pooler."""
 
     def __init__(self, *sessions: Any) -> None:
         self._sessions = list(sessions)
@@ -174,7 +174,7 @@ def test_a_pooler_in_transaction_mode_is_refused(
 def test_run_and_check_end_with_2_and_hide_the_password(
     tmp_path: Path, postgres: PostgresServer, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A service manager goes by the status, and anyone may read its log."""
+    """A service manager depends on the status, and anyone may read its log."""
     url = f"postgresql://{USER}:{SECRET}@127.0.0.1:{postgres.port}/absent"
     file = tmp_path / "config.yaml"
     file.write_text(CONFIG.format(url=url), encoding="utf-8")
@@ -190,7 +190,7 @@ def test_run_and_check_end_with_2_and_hide_the_password(
 def test_check_tells_what_the_server_is_like(
     tmp_path: Path, postgres_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An operator would learn at the start only that the database does not fit."""
+    """An operator would only learn at the start that the database does not fit."""
     file = tmp_path / "config.yaml"
     file.write_text(CONFIG.format(url=postgres_url), encoding="utf-8")
     main(["check", "-c", str(file)])

@@ -27,7 +27,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def migrations(folder: Path, *scripts: str) -> MigrationSet:
-    """Return a set of these files, in words that both engines understand."""
+    """Return a set of these files, in SQL that both engines understand."""
     folder.mkdir(exist_ok=True)
     for number, script in enumerate(scripts, 1):
         (folder / f"{number:04}_x.sql").write_text(script)
@@ -88,7 +88,7 @@ async def test_further_files_run_once_and_in_order(url: str, tmp_path: Path) -> 
 
 
 async def test_a_file_that_fails_changes_nothing(url: str, tmp_path: Path) -> None:
-    """An upgrade that breaks off in the middle would leave neither the old nor the new schema."""
+    """An upgrade that is interrupted would leave neither the old nor the new schema."""
     half = "CREATE TABLE half (id bigint); SELECT id FROM nowhere;"
     broken = migrations(tmp_path / "broken", f"-- schema 100\n{half}")
     assert "nowhere" in await refusal(url, broken)
@@ -118,7 +118,7 @@ async def test_a_newer_schema_is_refused_and_kept(url: str) -> None:
 async def test_a_database_from_before_the_first_file_is_refused(
     url: str, numbers: dict[str, int]
 ) -> None:
-    """Its tables would be taken for today's, and the first statement fail in the middle of work."""
+    """Its tables would be regarded as current, and the first statement fail during work."""
     await numbered(url, **numbers)
     for _ in range(2):
         assert (await refusal(url, MIGRATIONS)).endswith(f": {MADE_BEFORE}")
@@ -146,7 +146,7 @@ async def test_tools_refuse_it_as_well(url: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("migrations", [QUEUE, MIGRATIONS], ids=["queue", "bot"])
 def test_numbers_begin_above_those_from_before_the_first_file(migrations: MigrationSet) -> None:
-    """A database made before 0.1.0 (up to queue 13 and bot 19) would pass for a new one."""
+    """A database made before 0.1.0 (up to queue 13 and bot 19) would be regarded as new."""
     here, there = migrations.files(), migrations.files_for_postgres()
     assert [number for number, _ in here] == [number for number, _ in there]
     assert here[0][0] >= 100

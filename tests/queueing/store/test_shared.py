@@ -26,7 +26,7 @@ def count(connection: Connection) -> None:
 
 
 async def test_two_share_a_database_and_one_that_owns_it_is_refused(postgres_url: str) -> None:
-    """A second process could not serve the API, or a copy be made of tables that change."""
+    """A second process could not serve the API, or changing tables would be copied."""
     one, other = await shared(postgres_url), await shared(postgres_url)
     with pytest.raises(StoreError, match="another Usher runs on this database"):
         await open_database(postgres_url, migrations=(MIGRATIONS,))
@@ -42,7 +42,7 @@ async def test_two_share_a_database_and_one_that_owns_it_is_refused(postgres_url
 async def test_an_opening_lives_as_long_as_its_session(
     postgres_url: str, postgres: PostgresServer
 ) -> None:
-    """The work of a process that was killed would be thought to be in good hands forever."""
+    """The work of a killed process would seem to be taken care of forever."""
     one, other = await shared(postgres_url), await shared(postgres_url)
     assert one.run != other.run
     assert await one.runs() == await other.runs() == {one.run, other.run}
@@ -64,7 +64,7 @@ async def test_an_opening_lives_as_long_as_its_session(
 
 
 async def test_what_another_transaction_made_or_deleted_is_no_failure(postgres_url: str) -> None:
-    """Two processes that insert the same row would make one of them fail."""
+    """Of two processes that insert the same row, one would fail."""
     databases = [await shared(postgres_url) for _ in range(2)]
 
     async def note(database: Database) -> None:

@@ -25,7 +25,7 @@ Rows = Mapping[str, list[Any]]
 
 
 async def fill(url: str) -> None:
-    """Store a bit of everything, and delete the last job, whose number must not come again."""
+    """Store a bit of everything, and delete the last job, whose number must not be reused."""
     database = await open_database(url, migrations=(MIGRATIONS,))
     store = JobStore(database)
     jobs = await asyncio.gather(*(add(store) for _ in range(600)))  # more than one page
@@ -119,7 +119,7 @@ async def test_nothing_is_copied_into_what_holds_something(
 
 
 async def test_a_database_in_use_is_not_copied(tmp_path: Path, postgres_url: str) -> None:
-    """What is accepted meanwhile would be missing from the copy."""
+    """What is accepted during the copy would be missing from it."""
     database = await open_database(postgres_url)
     with pytest.raises(StoreError, match="another Usher runs on this database"):
         await copied(postgres_url, f"sqlite:///{tmp_path}/a.db")

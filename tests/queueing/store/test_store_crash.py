@@ -1,4 +1,4 @@
-"""What was acknowledged survives a process that is killed in the middle of its work."""
+"""What was acknowledged survives a process that is killed during its work."""
 
 import asyncio
 import os
@@ -51,7 +51,7 @@ _ORDER = [JobState.PENDING, JobState.PROCESSING, JobState.COMPLETED]
 
 
 def _run_and_kill(url: str, lines: int) -> dict[int, JobState]:
-    """Kill a child after so many acknowledgements; return the newest one of each job."""
+    """Kill a child after this many acknowledgements; return the newest one of each job."""
     acknowledged: dict[int, JobState] = {}
     command = [sys.executable, "-c", CHILD, url]
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=os.getcwd()) as child:  # noqa: PTH109
@@ -77,7 +77,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.mark.timeout(300 + 30 * KILLS)
 @pytest.mark.parametrize("kills", [1, pytest.param(KILLS, marks=pytest.mark.thorough)])
 def test_nothing_acknowledged_is_lost_when_the_process_is_killed(url: str, kills: int) -> None:
-    """A person would have been promised an image that a crash made everyone forget."""
+    """A person would have been promised an image that no one remembers after a crash."""
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     dice = random.Random(seed)

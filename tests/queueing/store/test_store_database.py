@@ -52,7 +52,7 @@ def names(folder: Path) -> set[str]:
 
 
 async def refusal(path: Path, *sets: MigrationSet) -> str:
-    """Open a database that must be refused, either way; nothing may stay open or locked."""
+    """Open a database that must be refused, in either way; nothing may stay open or locked."""
     said = set()
     for inline in (False, True):
         with pytest.raises(StoreError) as refused:
@@ -93,7 +93,7 @@ async def test_the_file_is_durable_and_fast_by_its_settings(database: SqliteData
     ("url", "hint"), [("postgresql://x/y", "sqlite:///path"), ("usher.db", "sqlite:///path")]
 )
 async def test_an_unknown_url_says_what_to_write(url: str, hint: str) -> None:
-    """A misspelt setting would make a database somewhere unexpected."""
+    """A misspelt setting would make a database in an unexpected place."""
     with pytest.raises(StoreError, match=hint):
         await open_sqlite(url)
 
@@ -104,7 +104,7 @@ async def test_a_missing_folder_is_named(path: Path) -> None:
 
 
 async def test_a_second_process_is_refused_until_the_first_closes(path: Path) -> None:
-    """Two writers would give the same place twice and each believe its own counters."""
+    """Two writers would assign the same place twice and each believe its own counters."""
     first = await open_sqlite(f"sqlite:///{path}")
     assert "another Usher runs on this database" in await refusal(path)
     await first.aclose()
@@ -115,7 +115,7 @@ async def test_a_second_process_is_refused_until_the_first_closes(path: Path) ->
 async def test_a_sqlite_too_old_for_the_tables_is_named(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would call the database damaged, and an operator would restore a backup for nothing."""
+    """It would call the database damaged, and an operator would restore a backup in vain."""
     monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 36, 9))
     monkeypatch.setattr(sqlite3, "sqlite_version", "3.36.9")
     assert "has SQLite 3.36.9, and Usher needs 3.37 or newer" in await refusal(path)
@@ -152,7 +152,7 @@ async def fill_and_damage(path: Path, table: str) -> None:
 
 @pytest.mark.parametrize("table", ["jobs", "estimates"])
 async def test_a_damaged_page_is_refused_with_what_to_do(path: Path, table: str) -> None:
-    """Usher would run on a damaged file and fail somewhere in the middle."""
+    """Usher would run on a damaged file and fail at some later time."""
     await fill_and_damage(path, table)
     assert "restore the newest backup" in await refusal(path)
 
@@ -160,7 +160,7 @@ async def test_a_damaged_page_is_refused_with_what_to_do(path: Path, table: str)
 async def test_the_short_tables_are_looked_at_before_the_long_one(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A million jobs would use the moment up, and a damaged table of people would go unseen."""
+    """A million jobs would use up the time, and a damaged table of people go unnoticed."""
     await fill_and_damage(path, "estimates")
     monkeypatch.setattr(database_module, "_LOOK_S", -1.0)  # over as soon as a table is long
     assert "restore the newest backup" in await refusal(path)
@@ -168,7 +168,7 @@ async def test_the_short_tables_are_looked_at_before_the_long_one(
 
 @pytest.mark.parametrize("table", ["inputs", "outputs"])
 async def test_tables_of_files_are_left_to_the_check_of_all(path: Path, table: str) -> None:
-    """Gigabytes of images would use the moment up, and a damaged table of jobs would go unseen."""
+    """Gigabytes of images would use up the time, and a damaged table of jobs go unnoticed."""
     await fill_and_damage(path, table)
     await (await open_sqlite(f"sqlite:///{path}")).aclose()
     with pytest.raises(StoreError, match="damaged"):
@@ -199,7 +199,7 @@ async def test_a_read_only_file_is_refused_with_what_to_do(
 
 
 async def test_a_refused_write_says_what_to_do(database: SqliteDatabase) -> None:
-    """A disk remounted read-only while running would give the operator a riddle."""
+    """A disk remounted read-only while running would leave the operator without an explanation."""
     await database.write(lambda connection: connection.execute("PRAGMA query_only = ON").fetchall())
     store = JobStore(database)
     with pytest.raises(StoreError, match="is read-only: give the file"):
@@ -209,7 +209,7 @@ async def test_a_refused_write_says_what_to_do(database: SqliteDatabase) -> None
 async def test_a_network_file_system_is_warned_about(
     path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Jobs would be lost where SQLite's locks do not hold, and no one would know why."""
+    """Jobs would be lost where SQLite's locks do not work, and no one would know why."""
     real = Path.read_text
 
     def mounts(self: Path, encoding: str | None = None) -> str:
@@ -256,7 +256,7 @@ async def test_a_failing_change_is_undone_alone(database: SqliteDatabase) -> Non
 
 
 async def test_readers_see_what_was_written_and_cannot_write(database: SqliteDatabase) -> None:
-    """A reader would answer from the past, or change what only the writer may."""
+    """A reader would get outdated answers, or change what only the writer may."""
     await database.write(insert("a"))
     assert await database.read(count) == 1
     with pytest.raises(StoreError, match="is read-only"):
@@ -265,7 +265,7 @@ async def test_readers_see_what_was_written_and_cannot_write(database: SqliteDat
 
 
 async def test_many_callers_share_one_commit(database: SqliteDatabase) -> None:
-    """Every caller would wait for a flush of its own."""
+    """Every caller would wait for its own flush."""
     commits: list[str] = []
 
     def watch(connection: Any) -> None:
@@ -282,7 +282,7 @@ async def test_many_callers_share_one_commit(database: SqliteDatabase) -> None:
 async def test_a_file_held_by_another_program_is_waited_for_once(
     database: SqliteDatabase, path: Path
 ) -> None:
-    """Twenty who ask would wait the engine's five seconds one after the other."""
+    """Twenty callers would wait the engine's five seconds one after the other."""
     begun: list[str] = []
 
     def watch(connection: Any) -> None:
@@ -311,7 +311,7 @@ async def test_a_closed_database_says_so(database: SqliteDatabase) -> None:
 
 
 async def test_closing_finishes_what_waits(path: Path) -> None:
-    """An orderly stop would lose changes already handed over."""
+    """An orderly stop would lose changes that were already handed over."""
     database = await open_sqlite(f"sqlite:///{path}")
     writing = [asyncio.create_task(database.write(insert(f"{n}"))) for n in range(5)]
     await asyncio.sleep(0)
@@ -375,7 +375,7 @@ async def test_a_full_disk_stops_accepting_and_nothing_else(
 async def test_places_are_right_after_a_neighbour_found_the_disk_full(
     database: SqliteDatabase,
 ) -> None:
-    """A job that runs would be counted as waiting until the next start of the program."""
+    """A running job would be counted as waiting until the next start of the program."""
     store = JobStore(database)
     first, second = [await store.add(new(n), 1.0, limits=LIMITS) for n in (0, 1)]
     await database.write(no_more_room)
@@ -395,7 +395,7 @@ async def test_places_are_right_after_a_neighbour_found_the_disk_full(
 async def test_the_last_of_a_disk_is_kept_for_what_was_accepted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a disk that acceptances had filled, no one could cancel and nothing could be deleted."""
+    """On a disk filled by accepted jobs, no one could cancel and nothing could be deleted."""
     folder = tmp_path / "disk"
     folder.mkdir()
     link = tmp_path / "linked.db"  # the log stands beside the file, not beside the link
@@ -425,7 +425,7 @@ async def test_the_last_of_a_disk_is_kept_for_what_was_accepted(
 async def test_a_disk_that_cannot_be_asked_stops_nothing(
     database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file system that keeps its size to itself would take no job at all."""
+    """On a file system that does not report its size, no job would be accepted."""
 
     def refuse(_folder: Path) -> None:
         raise OSError("not told")
@@ -470,7 +470,7 @@ async def test_erased_bytes_are_in_none_of_the_files(database: SqliteDatabase, p
 
 
 async def test_the_view_shows_what_a_waiting_job_waits_for(database: SqliteDatabase) -> None:
-    """Anyone who reads the database would see other states than the chat shows."""
+    """A person who reads the database would see other states than the chat shows."""
     store = JobStore(database)
     for number in range(2):
         await store.add(new(number), 1.0, limits=LIMITS)

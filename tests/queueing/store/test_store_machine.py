@@ -1,4 +1,4 @@
-"""The store against a model simple enough to be obviously right, over random histories."""
+"""The store compared with a model simple enough to be obviously right, over random histories."""
 
 import asyncio
 import tempfile
@@ -88,7 +88,7 @@ class Model:
         queue.sort(key=self.entered.__getitem__)
 
     def change(self, after: Job) -> str | None:
-        """Follow a change; return the model whose queue another job has entered by it."""
+        """Follow a change; return the model whose queue another job has entered as a result."""
         self.jobs[after.id] = after
         if after.state is JobState.FAILED:
             del self.charges[after.id]
@@ -140,7 +140,7 @@ class Model:
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """A place, a limit, a job or a position would differ from what plain lists say."""
+    """Compares places, limits, jobs and positions with what plain lists say."""
 
     @initialize()
     def begin(self) -> None:
@@ -333,7 +333,7 @@ TestStoreMachine.settings = examples(25, quick=8, steps=40)
 
 
 def test_the_store_on_postgresql(postgres: PostgresServer, postgres_template: str) -> None:
-    """What holds on one engine would not on the other."""
+    """What is true on one engine would not be on the other."""
 
     class Machine(StoreMachine):
         @initialize()

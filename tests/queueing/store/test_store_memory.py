@@ -1,4 +1,4 @@
-"""What the store keeps in memory of what went through it."""
+"""What the store keeps in memory of the data that passes through it."""
 
 import subprocess
 import sys
@@ -28,7 +28,7 @@ print(held_mb() - before)
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
 def test_a_large_file_is_not_held_once_it_is_stored(tmp_path: Path) -> None:
-    """The last result of each kind would be held until the next one, up to 100 MB of each."""
+    """The last result of each kind would stay in memory until the next one, up to 100 MB each."""
     done = subprocess.run(
         [sys.executable, "-c", LARGE, str(tmp_path / "files.sqlite")],
         capture_output=True,
@@ -40,7 +40,7 @@ def test_a_large_file_is_not_held_once_it_is_stored(tmp_path: Path) -> None:
 
 
 def test_large_files_are_stored_as_they_are(tmp_path: Path) -> None:
-    """They are written into rows that exist already, also where those had another file before."""
+    """They are written into existing rows, even if those had another file before."""
     connection = SqliteConnection(tmp_path / "files.sqlite", isolation_level=None)
     connection.execute("CREATE TABLE files (id INTEGER PRIMARY KEY, name TEXT UNIQUE, data BLOB)")
     put = (

@@ -1,4 +1,4 @@
-"""One database has one writer, by whichever name it is reached, and is no one else's to read."""
+"""A database has one writer, by whichever name it is reached, and no one else can read it."""
 
 import asyncio
 import os
@@ -46,7 +46,7 @@ def refused(path: Path) -> str:
 
 
 async def test_a_symlink_leads_to_the_same_database(path: Path, tmp_path: Path) -> None:
-    """Two bots would write one file and take each other's numbers."""
+    """Two bots would write one file and use each other's numbers."""
     (tmp_path / "other").mkdir()
     link = tmp_path / "other" / "usher.sqlite"
     link.symlink_to(path)
@@ -71,7 +71,7 @@ async def test_a_file_with_two_names_is_refused(path: Path, tmp_path: Path) -> N
 
 
 def test_a_lock_file_that_is_deleted_lets_nobody_in(path: Path) -> None:
-    """A person who tidies up would let a second bot write."""
+    """A person who cleans up would let a second bot write."""
     held = own(path)
     path.with_name(path.name + ".lock").unlink()
     assert "another Usher runs on this database" in refused(path)
@@ -90,7 +90,7 @@ def test_it_is_known_whether_somebody_runs_on_it(path: Path) -> None:
 
 @pytest.mark.parametrize("mask", [0o022, 0o000])
 async def test_nobody_else_can_read_what_is_written(path: Path, mask: int) -> None:
-    """Prompts, images and links would be open to every account of the machine."""
+    """Prompts, images and links would be readable by every account of the machine."""
     before = os.umask(mask)
     try:
         database = await open_database(f"sqlite:///{path}")
@@ -107,7 +107,7 @@ async def test_nobody_else_can_read_what_is_written(path: Path, mask: int) -> No
 async def test_a_database_that_others_could_read_is_closed_to_them(
     path: Path, mode: int, kept: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Prompts of a file that was copied or restored would stay open to every account."""
+    """Prompts in a copied or restored file would stay readable by every account."""
     await (await open_database(f"sqlite:///{path}")).aclose()
     await asyncio.to_thread(path.chmod, mode)
     database = await open_database(f"sqlite:///{path}")
@@ -123,7 +123,7 @@ async def test_a_database_that_others_could_read_is_closed_to_them(
 async def test_a_file_that_is_gone_takes_nothing_more(
     path: Path, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Jobs would be accepted into a file that no name leads to, and be lost with the process."""
+    """Jobs would be accepted into a file without a name, and be lost with the process."""
     path.parent.joinpath("data").mkdir()
     path = path.parent / "data" / path.name
     database = await open_database(f"sqlite:///{path}")

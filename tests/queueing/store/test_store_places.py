@@ -12,7 +12,7 @@ QUEUE = ("flux", "normal")
 
 @given(st.lists(st.tuples(st.sampled_from(["arrive", "leave", "return", "first"]), st.integers(0))))
 def test_positions_are_ranks(steps: list[tuple[str, int]]) -> None:
-    """A person would read a position that counting the people ahead does not confirm."""
+    """A person would read a place that counting the people ahead does not confirm."""
     places = PositionIndex()
     waiting: list[tuple[int, int]] = []  # (seq, job id), sorted: the model to compare with
     away: list[tuple[int, int]] = []
@@ -67,7 +67,7 @@ def test_a_long_line_keeps_nothing_per_job_but_its_place() -> None:
 def test_places_taken_at_once_are_places_taken_one_by_one(
     portions: list[list[int]], start: int, data: st.DataObject
 ) -> None:
-    """After a restart people would stand elsewhere than before it."""
+    """After a restart people would have other places than before."""
     at_once, singly, seq, job_id = PositionIndex(), PositionIndex(), start, 0
     for steps in portions:
         seqs, ids = [], []

@@ -121,7 +121,7 @@ async def test_a_job_that_a_killed_process_left_running_is_counted_once(tmp_path
 
 @in_virtual_time
 async def test_a_limited_person_holds_what_the_queue_expects(tmp_path: Path) -> None:
-    """Nothing would be held against a limit, or a guess of the chat that knows no times."""
+    """Nothing would be reserved within a limit, or only a guess of the chat, which has no times."""
     installation = two_at_once()
     async with installation.queue() as queue:
         new = installation.new("flux", "cat", owner="ada")

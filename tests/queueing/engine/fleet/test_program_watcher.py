@@ -54,7 +54,7 @@ def looks(*seen: bool | None, every_s: float = 5.0) -> list[float | None]:
 
 
 def test_one_look_is_not_enough_and_a_pause_is_no_end() -> None:
-    """A program that asks for a GPU and ends would unload every model; so would each new level."""
+    """A program that briefly uses a GPU would unload every model, as would a game's new levels."""
     assert looks(True, False, True) == [None, None, None]
     assert looks(True, True, True) == [None, 5.0, 5.0]
     pause = [False] * int(GONE_S / 5 - 1)
