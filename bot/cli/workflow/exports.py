@@ -1,16 +1,21 @@
-"""Reads the text of an exported workflow, from a text file or from an image that ComfyUI saved."""
+"""Reads the text of an exported workflow, also from a file that ComfyUI made with it."""
 
-import struct
+import json
+import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from backends.comfyui.workflow.reading import EXPORT
+from backends.common.file_types import mime_of
 from queueing.core.errors import BadModel
 
-_PNG = b"\x89PNG\r\n\x1a\n"
-_PLAIN, _INTERNATIONAL = b"tEXt", b"iTXt"
-_UNPACKED = b"\0\0"  # the flag "uncompressed" and the compression method 0
+_BEGINS = re.compile(rb'\{\s*"[^"\\]{1,80}"\s*:\s*(?:\{\s*"(?:inputs|class_type|_meta)"|"\{\s*\\")')
+"""The beginning of a graph, or of an object that holds one as a text.
+
+PNG, WebP, JPEG, MP4, Matroska, FLAC and MP3 each contain it in one piece, wherever that is.
+"""
+_MOST = 4_000_000  # bytes of a graph
 
 
 def export_in(file: Path) -> str:
@@ -19,8 +24,8 @@ def export_in(file: Path) -> str:
         content = file.read_bytes()
     except OSError as error:
         raise BadModel(f"{file}: cannot be read: {error.strerror}") from None
-    if content.startswith(_PNG):
-        return _of_picture(content, file.name)
+    if mime_of(content):
+        return _within(content, file.name)
     try:
         if content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):  # as PowerShell writes it
             return content.decode("utf-16")
@@ -29,23 +34,13 @@ def export_in(file: Path) -> str:
         raise BadModel(f"{file.name}: not JSON: it is not UTF-8 text") from None
 
 
-def _of_picture(content: bytes, name: str) -> str:
-    """Return the graph that ComfyUI put into an image, in the form that servers run."""
-    found = dict(_texts_in(content)).get("prompt")
-    if found is None:
-        raise BadModel(f"{name}: this image contains no workflow that servers can run: {EXPORT}")
-    return found
-
-
-def _texts_in(content: bytes) -> Iterator[tuple[str, str]]:
-    """Yield the names and texts in a PNG, without compressed ones."""
-    at = len(_PNG)
-    while at + 8 <= len(content):
-        size, kind = struct.unpack_from(">I4s", content, at)
-        name, _, data = content[at + 8 : at + 8 + size].partition(b"\0")
-        if kind == _PLAIN:
-            yield name.decode("latin-1"), data.decode("latin-1")
-        elif kind == _INTERNATIONAL and data.startswith(_UNPACKED):
-            text = data[len(_UNPACKED) :].split(b"\0", 2)[-1]  # after its language and name
-            yield name.decode("latin-1"), text.decode("utf-8", "replace")
-        at += 12 + size
+def _within(content: bytes, name: str) -> str:
+    """Return the graph that ComfyUI put into a file, in the form that servers run."""
+    decoder = json.JSONDecoder()
+    for found in _BEGINS.finditer(content):
+        text = content[found.start() : found.start() + _MOST].decode("utf-8", "replace")
+        with suppress(ValueError, RecursionError):
+            _, end = decoder.raw_decode(text)
+            if "class_type" in text[:end]:
+                return text[:end]
+    raise BadModel(f"{name}: this file contains no workflow that servers can run: {EXPORT}")

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import io
 import json
 import stat
 import zlib
@@ -10,7 +11,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import av
 import pytest
+from PIL import Image
 
 from backends.registry import connect
 from bot.cli import main as cli
@@ -440,6 +443,37 @@ def chunk(kind: bytes, data: bytes) -> bytes:
     return len(data).to_bytes(4) + kind + data + zlib.crc32(kind + data).to_bytes(4)
 
 
+EDITORS = {"nodes": [{"id": 6, "type": "CLIPTextEncode", "widgets_values": ["a fox"]}], "links": []}
+
+
+def made(kind: str, tags: dict[str, str] | None = None) -> bytes:
+    """Return a file as ComfyUI saves it: EXIF in a WebP, tags in others."""
+    tags = tags or {"prompt": json.dumps(EXPORT)}
+    buffer = io.BytesIO()
+    if kind == "webp":
+        exif = Image.Exif()
+        exif[0x0110] = f"prompt:{tags['prompt']}"
+        exif[0x010F] = f"workflow:{json.dumps(EDITORS)}"
+        Image.new("RGB", (8, 8)).save(buffer, "WEBP", exif=exif)
+        return buffer.getvalue()
+    options = {"movflags": "use_metadata_tags"} if kind == "mp4" else {}
+    with av.open(buffer, "w", format="matroska" if kind == "webm" else kind, options=options) as to:
+        to.metadata.update(tags)
+        stream: Any
+        frame: Any
+        if kind == "flac":
+            stream = to.add_stream("flac", rate=8000)
+            frame = av.AudioFrame(format="s16", layout="mono", samples=800)
+            frame.rate = 8000
+        else:
+            stream = to.add_stream("mpeg4" if kind == "mp4" else "libvpx", rate=1)
+            stream.width = stream.height = 16
+            stream.pix_fmt = "yuv420p"
+            frame = av.VideoFrame(16, 16, "yuv420p")
+        to.mux([*stream.encode(frame), *stream.encode(None)])
+    return buffer.getvalue()
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -449,8 +483,25 @@ def chunk(kind: bytes, data: bytes) -> bytes:
         PICTURE
         + chunk(b"tEXt", b"workflow\0{}")
         + chunk(b"iTXt", b"prompt\0\0\0\0\0" + json.dumps(EXPORT).encode()),
+        made("webp"),
+        made("mp4"),
+        made("webm"),
+        made("flac"),
+        made("mp4", {"comment": json.dumps({"prompt": json.dumps(EXPORT), "workflow": EDITORS})}),
+        made("mp4", {"workflow": json.dumps(EDITORS), "prompt": json.dumps(EXPORT)}),
     ],
-    ids=["PowerShell", "Notepad", "picture", "picture with any text"],
+    ids=[
+        "PowerShell",
+        "Notepad",
+        "picture",
+        "picture with any text",
+        "WebP",
+        "video",
+        "Matroska",
+        "sound",
+        "video of VideoHelperSuite",
+        "video with the editor's form",
+    ],
 )
 def test_files_in_which_workflows_are_passed_on_are_read(tmp_path: Path, content: bytes) -> None:
     """People share the picture itself, and Windows shells write another encoding."""
