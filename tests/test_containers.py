@@ -27,7 +27,7 @@ WRITTEN_BY_PEOPLE = {"./config.yaml", "./secrets/usher"}
 
 
 def mounts(service: dict[str, Any]) -> dict[str, str]:
-    """Return the sources of a service's files by where they come to lie."""
+    """Return the source of each of a service's files by its path in the container."""
     found = {}
     for volume in service["volumes"]:
         if isinstance(volume, str):
@@ -42,7 +42,7 @@ def mounts(service: dict[str, Any]) -> dict[str, str]:
 
 
 def test_every_image_is_named_by_its_digest() -> None:
-    """A build of next month would have another base than the one that was tried."""
+    """A build next month would have another base image than the one that was tested."""
     base = re.search(r"^ARG BASE=(.*)$", DOCKERFILE, re.MULTILINE)
     assert base is not None
     images = [each["image"] for name, each in SERVICES.items() if name != OWN]
@@ -77,7 +77,7 @@ def test_the_image_runs_as_nobody_in_particular() -> None:
 
 
 def test_a_container_may_change_nothing_but_its_volumes() -> None:
-    """What broke into one could stay in it, or work its way out."""
+    """An intruder could stay in the container, or work their way out of it."""
     for name, service in SERVICES.items():
         assert service["read_only"] is True, name
         assert service["cap_drop"] == ["ALL"], name
@@ -89,7 +89,7 @@ def test_a_container_may_change_nothing_but_its_volumes() -> None:
 
 
 def test_usher_has_a_bound_on_memory_wherever_it_is_started() -> None:
-    """A file that a library reads without end would take the machine with it."""
+    """A library that reads a file without end would exhaust the machine's memory."""
     assert SERVICES["usher"]["mem_limit"] == "4g"
     units = list((ROOT / "bot/cli/init").glob("*.service"))
     assert len(units) == 2
@@ -100,7 +100,7 @@ def test_usher_has_a_bound_on_memory_wherever_it_is_started() -> None:
 
 
 def test_a_container_is_watched_and_started_again() -> None:
-    """One that hangs would look like one that works."""
+    """A container that hangs would look like one that works."""
     for name, service in SERVICES.items():
         assert service["restart"] == "unless-stopped", name
         assert service["healthcheck"]["test"][0] == "CMD", name
@@ -108,7 +108,7 @@ def test_a_container_is_watched_and_started_again() -> None:
 
 
 def test_ports_are_published_to_this_machine_only() -> None:
-    """A database or a page meant for the desk would be on the network."""
+    """A database or a page meant for this machine would be on the network."""
     published = [port for each in SERVICES.values() for port in each.get("ports", [])]
     assert [port for port in published if not port.startswith("127.0.0.1:")] == []
     assert [name for name, each in SERVICES.items() if "expose" in each] == []
@@ -123,7 +123,7 @@ def test_the_database_is_reached_by_usher_alone() -> None:
 
 
 def test_only_usher_starts_without_a_profile() -> None:
-    """A person who wants the bot would get three servers more."""
+    """A person who wants the bot would get three additional servers."""
     assert [name for name, each in SERVICES.items() if "profiles" not in each] == [OWN]
     assert SERVICES[OWN]["depends_on"]["postgres"]["required"] is False
 
@@ -132,7 +132,7 @@ def test_only_usher_starts_without_a_profile() -> None:
 
 
 def test_every_secret_is_a_file_that_must_be_there() -> None:
-    """A password that stands in a public file would open every installation."""
+    """A password in a public file would open every installation."""
     for name, service in SERVICES.items():
         named: dict[str, str] = service.get("environment", {})
         secret = {key for key in named if re.search("PASSWORD|TOKEN|SECRET|KEY", key)}
@@ -146,7 +146,7 @@ def test_every_secret_is_a_file_that_must_be_there() -> None:
 
 
 def test_usher_does_not_start_without_its_folder_of_secrets() -> None:
-    """Docker would make an empty folder, owned by root, in place of the one that was forgotten."""
+    """Docker would create an empty folder, owned by root, in place of the missing one."""
     binds = [each for each in SERVICES[OWN]["volumes"] if isinstance(each, dict)]
     assert {each["source"] for each in binds} == WRITTEN_BY_PEOPLE
     assert all(each["read_only"] and not each["bind"]["create_host_path"] for each in binds)
@@ -163,7 +163,7 @@ def test_secrets_come_into_no_commit() -> None:
 
 
 def test_every_file_that_is_mounted_lies_here() -> None:
-    """Docker would make a folder of that name, and the server end with a puzzling error."""
+    """Docker would create a folder of that name, and the server end with a puzzling error."""
     for target, source in chain.from_iterable(mounts(each).items() for each in SERVICES.values()):
         if not source.startswith("./"):
             assert source in COMPOSE["volumes"], source
@@ -238,7 +238,7 @@ def test_prometheus_reads_ushers_metrics() -> None:
 
 
 def test_grafana_finds_prometheus_and_the_dashboards() -> None:
-    """A person would have to set up by hand what is there."""
+    """A person would have to set up by hand what already exists."""
     source = yaml.safe_load((MONITORING / "grafana-datasource.yml").read_text(encoding="utf-8"))
     assert source["datasources"][0]["url"] == "http://prometheus:9090"
     boards = yaml.safe_load((MONITORING / "grafana-dashboards.yml").read_text(encoding="utf-8"))

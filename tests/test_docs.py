@@ -98,7 +98,7 @@ def test_the_values_called_defaults_are_the_defaults() -> None:
 
 
 def _settings(path: tuple[str, ...], depth: int) -> Iterator[tuple[str, ...]]:
-    """Yield every setting of the schema; "*" stands for a name of the operator's own."""
+    """Yield every setting of the schema; "*" stands for a name that the operator chooses."""
     assert depth < 8, "the schema goes round in circles"
     concrete = tuple("any" if part == "*" else part for part in path)
     for name in settings_at(concrete):
@@ -120,7 +120,7 @@ def _spec(kind: str, **options: Any) -> BackendSpec:
 
 
 def _known(make: Callable[[], object]) -> set[str]:
-    """Return the settings a kind knows, which it names when it meets an unknown one."""
+    """Return the settings a kind knows, which it lists when it meets an unknown one."""
     with pytest.raises(BadModel) as refused:
         make()
     found = re.search(r"nonsense: .*?\(known: ([^)]*)\)", str(refused.value))
@@ -153,7 +153,7 @@ def _undocumented(command: Command, text: str) -> list[str]:
 
 
 def test_decisions_are_numbered_one_by_one() -> None:
-    """Two notes would be quoted by one number, or a missing one looked for."""
+    """Two notes would have the same number, or people look for a missing one."""
     notes = sorted((ROOT / "docs" / "decisions").glob("*.md"))
     for number, note in enumerate(notes, start=1):
         assert note.name.startswith(f"{number:04d}-")
@@ -188,7 +188,7 @@ def _shell_lines(text: str) -> Iterator[str]:
 
 
 def test_the_checks_of_the_readme_are_those_of_the_project() -> None:
-    """What the project is held to would be something else than what a contributor runs."""
+    """The project would be checked by something other than what a contributor runs."""
     assert "python3 tasks.py check" in list(_shell_lines(README))
     assert "tasks.py check" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
 
@@ -197,7 +197,7 @@ def test_the_checks_of_the_readme_are_those_of_the_project() -> None:
 
 
 def test_links_lead_somewhere() -> None:
-    """A reader would follow a link into nothing."""
+    """A reader would follow a link that leads nowhere."""
     broken = [
         f"{document.relative_to(ROOT)}: {target}"
         for document in DOCUMENTS
@@ -221,7 +221,7 @@ def _leads_somewhere(document: Path, target: str) -> bool:
 
 
 def test_every_test_named_in_a_document_exists() -> None:
-    """A promise would point to a proof that is gone or has another name."""
+    """A promise would refer to a test that is gone or has another name."""
     made = {
         name
         for file in (ROOT / "tests").rglob("test_*.py")
@@ -243,7 +243,7 @@ def test_the_version_of_the_protocol_between_processes_is_documented() -> None:
 
 
 def test_documents_named_in_the_example_exist() -> None:
-    """A comment of the configuration would send its reader into nothing."""
+    """A comment in the configuration would lead nowhere."""
     for name in re.findall(r"docs/[\w-]+\.md", EXAMPLE):
         assert (ROOT / name).exists(), name
 

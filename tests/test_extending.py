@@ -1,4 +1,4 @@
-"""New kinds of servers and new chats go through the suites that extending.md names."""
+"""New kinds of servers and new chats are tested by the suites that extending.md names."""
 
 import tomllib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The pages that describe the code name what is there: folders, classes, one word for one thing."""
+"""The pages that describe the code name what exists: folders, classes, one word for one thing."""
 
 import re
 from collections import defaultdict
@@ -21,7 +21,7 @@ def folders() -> list[str]:
 
 
 def drawn() -> list[str]:
-    """Return the folders that the page of the house names, each with all that it lies in."""
+    """Return the folders that the page of the house names, each with its path."""
     page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
     plan = page.split("```")[1]
     paths: list[str] = []
@@ -38,20 +38,20 @@ def drawn() -> list[str]:
 
 
 def test_every_folder_of_the_page_exists() -> None:
-    """A newcomer would look for a room that is not there."""
+    """A newcomer would look for a folder that does not exist."""
     assert len(drawn()) > 20
     assert [path for path in drawn() if not (ROOT / path).is_dir()] == []
 
 
 def test_every_folder_is_on_the_page() -> None:
-    """A room no one drew has no reason anyone could read."""
+    """There would be no reason on record for a folder that the page leaves out."""
     page = drawn()
     deep = tuple(each for each in page if each.count("/") > 2)
     assert [each for each in folders() if each not in page and not each.startswith(deep)] == []
 
 
 def test_few_files_lie_loose() -> None:
-    """A package of loose files has no plan."""
+    """A package of loose files has no visible order."""
     loose = {
         package: [file.name for file in (ROOT / package).glob("*.py") if file.name[:2] != "__"]
         for package in PACKAGES
@@ -73,14 +73,14 @@ def test_no_folder_imports_a_file_beside_it() -> None:
 
 
 def lies_beside(module: str, package: str) -> bool:
-    """Tell whether a file lies in a folder around the package, below the three at the top."""
+    """Return whether a file is in a folder around the package, below the three at the top."""
     around = module.rpartition(".")[0]
     file = (ROOT / module.replace(".", "/")).with_suffix(".py")
     return "." in around and package.startswith(f"{around}.") and file.is_file()
 
 
 def test_every_term_is_carried_by_a_class_that_exists() -> None:
-    """A word no one can search for explains nothing."""
+    """A word that no one can search for explains nothing."""
     assert len(TERMS) > 40
     parted = [term.rsplit(".", 1) for term in TERMS]
     assert [each for each in parted if not hasattr(import_module(each[0]), each[1])] == []
@@ -111,7 +111,7 @@ def lines_with(pattern: str, *folders: str) -> list[str]:
 def test_no_clause_takes_errors_out_of_groups() -> None:
     """Before Python 3.11.4, an error raised in such a clause is wrapped in a group.
 
-    `queueing.core.concurrency.together` raises the one error that ends a group, by itself.
+    `queueing.core.concurrency.together` raises the one error that ends a group, without the group.
     """
     everywhere = (*PACKAGES, "usher_bot", "tests", "benchmarks", "docs")
     assert lines_with(r"^\s*except\s*\*", *everywhere) == []

@@ -1,4 +1,4 @@
-"""The rule about what tests leave open names the test that did it, and no other."""
+"""The rule about what tests leave open names the test that did so, and no other."""
 
 import re
 import subprocess
@@ -55,7 +55,7 @@ async def test_nothing_is_left_of_a_loop():
 
 
 def test_what_is_left_open_fails_the_test_that_left_it(tmp_path: Path) -> None:
-    """A later test would fail, on a busy machine only, and it would not be known of what."""
+    """A later test would fail, only on a busy machine, and no one would know why."""
     for name, text in {"test_a": TESTS, "test_b": CYCLE, "test_c": LATER}.items():
         (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
     told = subprocess.run(

@@ -1,4 +1,4 @@
-"""The documentation site: its made pages name everything, and its links lead somewhere."""
+"""The documentation site: its generated pages name everything, and its links lead somewhere."""
 
 import re
 import subprocess
@@ -40,7 +40,7 @@ def test_every_command_of_the_terminal_is_in_the_reference() -> None:
 
 
 def test_every_setting_is_in_the_reference() -> None:
-    """The page would leave out what stands between two headings."""
+    """The page would leave out what is between two headings."""
     page = settings.page(EXAMPLE)
     lines = [each for each in EXAMPLE.read_text(encoding="utf-8").splitlines() if each.strip()]
     named = [each for each in lines if not each.startswith("#")]
@@ -68,12 +68,12 @@ def test_every_route_is_in_the_reference() -> None:
     ],
 )
 def test_links_out_of_the_pages_become_names(link: str, becomes: str) -> None:
-    """The site would lead to pages that are not there."""
+    """The site would lead to pages that do not exist."""
     assert hooks.mended(link, "operating.md", "", {"web.md"}) == becomes
 
 
 def test_links_out_of_the_pages_lead_to_the_repository_where_it_is_known() -> None:
-    """A reader could not look at the file that a page speaks of."""
+    """A reader could not look at the file that a page mentions."""
     found = hooks.mended("[a](../bot/cli)", "operating.md", "https://git.example/usher", set())
     assert found == "[a](https://git.example/usher/blob/main/bot/cli)"
 

@@ -1,4 +1,4 @@
-"""No test depends on how fast the machine is: rules about waiting, held over every file of tests."""
+"""No test depends on how fast the machine is: rules about waiting, for every file of tests."""
 
 import ast
 import re
@@ -80,7 +80,7 @@ def excused(file: Path, reasons: dict[str, str]) -> bool:
 
 
 def is_virtual(tree: ast.Module) -> bool:
-    """Whether a file speaks of virtual time; its `async def test_…` still run in real time."""
+    """Whether a file uses virtual time; its `async def test_…` still run in real time."""
     imported = (node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
     return any(module in VIRTUAL for module in imported)
 
@@ -128,7 +128,7 @@ def named(call: ast.Call) -> str:
 
 
 def short(call: ast.Call) -> str | None:
-    """Return what a call waits too briefly for, None where it does not."""
+    """Return what a call waits too briefly for, or None."""
     name = named(call)
     if name == "pytest.mark.timeout" and (seconds(call.args[0]) or TEST_S) < TEST_S:
         return f"{ast.unparse(call)}: a test may take {TEST_S:g} s"
@@ -145,7 +145,7 @@ def short(call: ast.Call) -> str | None:
 
 
 def patched(call: ast.Call) -> str | None:
-    """Return which patience a call makes short, None where it does not."""
+    """Return the timeout that a call shortens, or None."""
     words = [ast.unparse(each).strip("\"'") for each in call.args]
     if named(call).endswith(("setattr", "patch")) and len(words) > 1:
         value = seconds(call.args[-1])
@@ -161,13 +161,13 @@ def patched(call: ast.Call) -> str | None:
 
 
 def short_leases(file: Path) -> list[float]:
-    """Return every lease that is given too short: an argument, a constant, a configuration."""
+    """Return every lease that is too short: an argument, a constant, a configuration."""
     given = map(float, _LEASE.findall(file.read_text(encoding="utf-8")))
     return [lease_s for lease_s in given if lease_s < SHIPPED_LEASE_S]
 
 
 def unlimited(file: Path) -> list[str]:
-    """Return every count a person may raise that no limit of a test beside it depends on."""
+    """Return every adjustable number of examples that does not extend the test's time limit."""
     text = file.read_text(encoding="utf-8")
     beside = [each.read_text(encoding="utf-8") for each in file.parent.glob("*.py")]
     limits = " ".join(limit for each in beside for limit in _TEST_LIMIT.findall(each))
@@ -175,16 +175,16 @@ def unlimited(file: Path) -> list[str]:
 
 
 def sleeps(call: ast.Call) -> str | None:
-    """Return how a call sleeps, None where it does not."""
+    """Return how a call sleeps, or None if it does not."""
     if named(call) in {"asyncio.sleep", "time.sleep"} and seconds(call.args[0]) != 0:
         return f"{ast.unparse(call)} in real time: wait for a signal"
     return None
 
 
 def counts(call: ast.Call) -> str | None:
-    """Return how a call waits until there is so much more than before, None where it does not.
+    """Return how a call waits until there is so much more than before, or None.
 
-    What was on its way before is counted as well: then there is more at once, or too early.
+    What was already on its way is counted as well: then there is more at once, or too early.
     """
     if not named(call).rpartition(".")[2].startswith(("wait", "until")):
         return None
@@ -202,12 +202,12 @@ def _adds(node: ast.expr) -> bool:
 
 
 def hurries(call: ast.Call) -> str | None:
-    """Return which patience is too short, None where none is."""
+    """Return which timeout is too short, or None."""
     return patched(call) or short(call)
 
 
 def found(file: Path, look: Callable[[ast.Call], str | None]) -> list[str]:
-    """Return what a look finds in a file, with the lines."""
+    """Return what a check finds in a file, with the lines."""
     if file.parent.name == "simulation":
         return []
     return [f"line {call.lineno}: {what}" for call in calls_in(file) if (what := look(call))]
@@ -216,7 +216,7 @@ def found(file: Path, look: Callable[[ast.Call], str | None]) -> list[str]:
 def against(
     reasons: dict[str, str], look: Callable[[Path], Sequence[object]]
 ) -> dict[str, Sequence[object]]:
-    """Return what a look finds in files that have no reason for it."""
+    """Return what a check finds in files that have no reason for it."""
     looked = {file: look(file) for file in FILES if not excused(file, reasons)}
     return {str(file.relative_to(TESTS)): told for file, told in looked.items() if told}
 
@@ -229,31 +229,31 @@ def test_no_test_depends_on_how_fast_the_machine_is() -> None:
 
 
 def test_a_test_that_can_be_asked_for_more_is_given_the_time_for_it() -> None:
-    """Ten thousand examples would be cut off, and look like a fault that cannot be found again."""
+    """Ten thousand examples would be cut off, and look like a fault that cannot be reproduced."""
     assert against({}, unlimited) == {}
 
 
 def test_a_count_without_time_is_seen(tmp_path: Path) -> None:
-    """The rule above would hold nothing."""
+    """The rule above would check nothing."""
     file = tmp_path / "test_kills.py"
     file.write_text('KILLS = int(os.environ.get("USHER_KILLS", "6"))', encoding="utf-8")
     assert unlimited(file) == ["KILLS"]
 
 
 def test_no_lease_ends_before_a_busy_machine_can_renew_it() -> None:
-    """A post would change hands where no test means it to; see `end_leases`."""
+    """A role would change hands where no test means it to; see `end_leases`."""
     assert against(LEASES, short_leases) == {}
 
 
 def test_a_file_without_a_reason_is_told() -> None:
-    """The rules above would hold nothing."""
+    """The rules above would check nothing."""
     place = next(iter(PATIENCES))
     others = {name: why for name, why in PATIENCES.items() if name != place}
     assert set(against(others, partial(found, look=hurries))) == {place}
 
 
 def test_a_short_lease_is_seen(tmp_path: Path) -> None:
-    """The rule above would hold nothing."""
+    """The rule above would check nothing."""
     file = tmp_path / "test_posts.py"
     for line in (
         "PostgresPosts(url, process='ada', lease_s=2.0)",
@@ -266,7 +266,7 @@ def test_a_short_lease_is_seen(tmp_path: Path) -> None:
 
 
 def test_what_depends_on_the_machine_is_seen() -> None:
-    """The rule above would hold nothing."""
+    """The rule above would check nothing."""
     examples: dict[str, Callable[[ast.Call], str | None]] = {
         "asyncio.timeout(10)": short,
         "asyncio.wait_for(call, 10)": short,
@@ -288,7 +288,7 @@ def test_what_depends_on_the_machine_is_seen() -> None:
 
 
 def test_every_excuse_is_needed() -> None:
-    """A file that waits for nothing would keep its licence to."""
+    """A file that no longer waits for anything would keep its permission to."""
     looks: list[tuple[dict[str, str], Callable[[Path], object]]] = [
         (SLEEPS, partial(found, look=sleeps)),
         (PATIENCES, partial(found, look=hurries)),

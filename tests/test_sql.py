@@ -1,4 +1,4 @@
-"""The SQL of the application: named in one place each, in the dialect that SQLite and PostgreSQL share."""
+"""The SQL of the application: named in one place each, in the dialect that both engines share."""
 
 import ast
 import re
@@ -57,9 +57,9 @@ FORBIDDEN = {
 
 
 def strings(file: Path) -> Iterator[str]:
-    """Yield the texts of a module but its docstrings; of a text with names in it, its beginning.
+    """Yield the texts of a module except its docstrings; of a text with names in it, its beginning.
 
-    A module without a word that a statement begins with has none to look for.
+    A module without any word that begins a statement has none.
     """
     text = file.read_text(encoding="utf-8")
     if not WORDS.search(text):
@@ -109,7 +109,7 @@ STATEMENTS = dict(statement for module in modules() for statement in named(modul
 
 
 def faults(text: str) -> list[str]:
-    """Return what to write instead of the words that one engine alone would understand."""
+    """Return what to write instead of words that only one engine would understand."""
     plain = " ".join(re.sub(r"'[^']*'", "''", text).split())
     found = [instead for pattern, instead in FORBIDDEN.items() if re.search(pattern, plain)]
     return found + ["a name after a query in FROM"] * (not _subqueries_have_names(plain))
@@ -127,7 +127,7 @@ def _subqueries_have_names(text: str) -> bool:
 
 
 def test_sql_stands_where_it_is_named() -> None:
-    """A statement in a closure is read by no one who brings a second engine."""
+    """A statement in a closure would be overlooked by a person who adds a second engine."""
     elsewhere = {
         str(file.relative_to(ROOT)): found
         for file in MODULES
@@ -138,13 +138,13 @@ def test_sql_stands_where_it_is_named() -> None:
 
 
 def test_statements_are_in_the_shared_dialect() -> None:
-    """The other engine would refuse them, or answer something else without a word."""
+    """The other engine would refuse them, or silently answer something else."""
     assert len(STATEMENTS) > 80
     assert {name: found for name, text in STATEMENTS.items() if (found := faults(text))} == {}
 
 
 async def test_every_statement_fits_the_schema(tmp_path: Path) -> None:
-    """A misspelt column would fail when a person first needs it."""
+    """A misspelt column would only fail when a person first needs it."""
     database = await open_database(f"sqlite:///{tmp_path}/usher.db", migrations=(MIGRATIONS,))
 
     def explain(connection: Connection) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""tasks.py: one command on a fresh machine, quick when repeated, clear when it cannot."""
+"""tasks.py: one command on a fresh machine, quick when repeated, clear when it cannot work."""
 
 import ast
 import errno
@@ -22,7 +22,7 @@ INSTALL = tasks.install
 
 @pytest.fixture
 def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Return an environment that is whole, and into which nothing is installed."""
+    """Return a complete environment, into which nothing is installed."""
     monkeypatch.setattr(tasks, "VENV", tmp_path)
     monkeypatch.setattr(tasks, "PYTHON", tmp_path / "python")
     monkeypatch.setattr(tasks, "make_venv", lambda *, anew: None)
@@ -34,9 +34,9 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a copy of the repository whose lock files want nothing, so that nothing is fetched.
+    """Return a copy of the repository whose lock files are empty, so that nothing is downloaded.
 
-    One for all tests, because making an environment takes seconds.
+    All tests share it, because making an environment takes seconds.
     """
     tmp_path = tmp_path_factory.mktemp("copy")
     for name in ("tasks.py", "pyproject.toml"):
@@ -78,7 +78,7 @@ def do(copy: Path, *arguments: str, cwd: Path | None = None) -> subprocess.Compl
 
 @pytest.mark.thorough
 def test_a_task_makes_the_environment_once_and_hands_everything_on(copy: Path) -> None:
-    """A newcomer would have to make it by hand, or wait for it at every start."""
+    """A newcomer would have to create it by hand, or wait for it at every start."""
     elsewhere = copy / "elsewhere"
     elsewhere.mkdir()
     first = do(copy, "demo", "--say", "/image flux a cat", cwd=elsewhere)
@@ -125,7 +125,7 @@ def test_a_changed_lock_file_is_installed_and_a_failure_is_told(copy: Path) -> N
 
 
 def test_a_broken_environment_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A system's Python that is gone would leave an environment that never works again."""
+    """If the system's Python is gone, the environment would never work again."""
     made: list[bool] = []
     python = tmp_path / "python"
     python.touch()
@@ -168,7 +168,7 @@ def test_a_copy_that_may_not_be_written_is_told_what_to_do(
 def test_an_environment_that_may_not_be_written_works_as_it_is(
     environment: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An administrator's installation would serve nobody else after an upgrade."""
+    """An administrator's installation would work for nobody else after an upgrade."""
     assert tasks.prepare("dev")
     mark = environment / "installed"
     mark.write_text(mark.read_text(encoding="utf-8").splitlines()[0], encoding="utf-8")
@@ -179,7 +179,7 @@ def test_an_environment_that_may_not_be_written_works_as_it_is(
 def test_an_old_python_is_told_in_a_sentence(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A newcomer would meet a syntax error deep in a library."""
+    """A newcomer would see a syntax error deep in a library."""
     monkeypatch.setattr(sys, "version_info", (3, 10, 4))
     assert tasks.main(["demo"]) == 1
     assert "needs Python 3.11 or newer" in capsys.readouterr().out
@@ -215,7 +215,7 @@ def test_what_the_tests_import_is_compiled_once_after_an_installation(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    """Each worker would compile all of it; later, all of it is compiled already."""
+    """Each worker would compile all of it; later, everything is compiled already."""
     said = tmp_path / "said"
     note = ["-c", "import sys; open(sys.argv[1], 'a').write(sys.argv[2] + ' ')", str(said)]
     monkeypatch.setattr(tasks, "QUICK", [])
@@ -256,7 +256,7 @@ def test_extras_without_a_wheel_are_left_out_and_all_else_is_installed(
 def test_help_lists_every_task_and_an_unknown_one_shows_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A task would be known to those only who read the source."""
+    """Only people who read the source would know of a task."""
     assert tasks.main([]) == 0
     assert tasks.main(["help"]) == 0
     assert tasks.main(["dance"]) == 1
@@ -272,7 +272,7 @@ def test_the_quick_check_leaves_the_thorough_tests_out(
     extra: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """People would wait for tests of hours of use, or those would never run."""
+    """People would wait for tests that take hours, or those would never run."""
     ran: list[list[str]] = []
 
     def run(arguments: list[str]) -> int:
@@ -287,7 +287,7 @@ def test_the_quick_check_leaves_the_thorough_tests_out(
 
 
 def test_a_wrong_option_of_check_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """A slip such as `--through` would run the quick check in place of the thorough one."""
+    """A mistyped option such as `--through` would run the quick check, not the thorough one."""
     assert tasks.main(["check", "--through"]) == 1
     assert "usage" in capsys.readouterr().err
 
@@ -349,7 +349,7 @@ def test_an_environment_that_no_longer_fits_is_made_again_with_one_sentence(
     environment: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """After an upgrade of the system, each start would end in a traceback without a word of .venv."""
+    """After a system upgrade, each start would end in a traceback that does not mention .venv."""
     assert tasks.prepare("dev")
     (environment / "another").touch()
     happens(environment)
@@ -371,7 +371,7 @@ def test_the_mark_of_an_earlier_version_still_counts(environment: Path) -> None:
 
 
 def test_a_service_whose_python_was_replaced_is_told_what_to_run(tmp_path: Path) -> None:
-    """The service would start it again every five seconds, with a traceback about a library."""
+    """The service would restart it every five seconds, with a traceback about a library."""
     for name in ("bot", "backends", "queueing"):
         (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "bot").unlink()
@@ -395,7 +395,7 @@ def test_a_service_whose_python_was_replaced_is_told_what_to_run(tmp_path: Path)
 
 @pytest.mark.parametrize("lock", tasks.LOCKS.values(), ids=lambda path: path.name)
 def test_lock_files_hold_hashes_and_nothing_of_a_machine(lock: Path) -> None:
-    """An installation could fetch something else, or only work where the file was made."""
+    """An installation could download something else, or only work where the file was made."""
     entries = lock.read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
     for entry in entries:
         if entry.strip() and not entry.strip().startswith("#"):
@@ -430,12 +430,12 @@ def test_lock_files_hold_what_the_project_needs() -> None:
 def test_the_lock_task_without_uv_says_what_is_missing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A person who changes a dependency would meet a traceback."""
+    """A person who changes a dependency would get a traceback."""
     monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
     assert tasks.main(["lock"]) == 1
     assert "needs uv" in capsys.readouterr().err
 
 
 def test_the_files_begun_first_are_there() -> None:
-    """A renamed one would silently come last again, and its worker work on alone."""
+    """A renamed file would silently come last again, and its worker finish alone."""
     assert [name for name in LONG if not (TESTS / name).exists()] == []

@@ -1,4 +1,4 @@
-"""The wheel: whole, under one name, and it runs where nothing else of the repository is."""
+"""The wheel: complete, under one name, and it runs without the rest of the repository."""
 
 import os
 import subprocess
@@ -37,7 +37,7 @@ def built(folder: Path, where: Path, kind: str) -> Path:
 
 
 def done(*command: str, cwd: Path, timeout_s: int = 120) -> str:
-    """Run a command outside of the repository's environment; return what it printed."""
+    """Run a command outside the repository's environment; return what it printed."""
     ended = subprocess.run(
         command,
         cwd=cwd,
@@ -72,10 +72,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the scripts of an environment with the wheel alone.
+    """Return the scripts of an environment with only the wheel.
 
-    The libraries are those of this environment, so that nothing is fetched. Beside them lie others'
-    packages of the names that Usher's own have.
+    The libraries are those of this environment, so that nothing is downloaded. Beside them are
+    other packages with the names of Usher's own.
     """
     folder = tmp_path_factory.mktemp("environment")
     venv.create(folder, with_pip=False, symlinks=os.name != "nt")
@@ -115,7 +115,7 @@ def test_one_name_and_its_commands_come_to_a_persons_machine(wheel: Path) -> Non
 def test_the_source_archive_makes_the_same_wheel(
     sdist: Path, wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those who build it themselves would run something that no one has tried."""
+    """People who build it themselves would run something that no one has tested."""
     done(sys.executable, "-m", "tarfile", "--extract", str(sdist), str(tmp_path), cwd=tmp_path)
     (folder,) = tmp_path.iterdir()
     monkeypatch.setattr(tasks, "ROOT", folder)
@@ -154,7 +154,7 @@ def test_every_setting_is_shown_by_the_wheel(installed: Path, tmp_path: Path) ->
 
 
 async def test_check_works_from_the_wheel(installed: Path, tmp_path: Path) -> None:
-    """Shipped workflows and migrations would be looked for where they do not lie."""
+    """Shipped workflows and migrations would be looked for in the wrong place."""
     async with serving("comfyui") as url:
         (tmp_path / "config.yaml").write_text(CONFIG.format(url=url), encoding="utf-8")
         told = done(str(installed / "usher"), "check", cwd=tmp_path)
@@ -162,7 +162,7 @@ async def test_check_works_from_the_wheel(installed: Path, tmp_path: Path) -> No
 
 
 def test_others_packages_of_the_same_names_stay_theirs(installed: Path, tmp_path: Path) -> None:
-    """Another program in the same environment would find Usher's modules in place of its own."""
+    """Another program in the same environment would import Usher's modules in place of its own."""
     code = "import bot, backends, queueing; print(bot.OF, backends.OF, queueing.OF)"
     python = str(installed / "python")
     assert done(python, "-c", code, cwd=tmp_path).split() == ["another"] * 3

@@ -121,9 +121,9 @@ class Replay:
             await self._promise(queue, accepted)
 
     async def _promise(self, queue: JobQueue, jobs: Sequence[Job]) -> None:
-        """Note when jobs are expected to finish, as estimated at their acceptance.
+        """Record when jobs are expected to finish, as estimated at their acceptance.
 
-        There is none while a start of their queue is being recorded, which takes no time.
+        There is no estimate while a start in their queue is being recorded, which takes no time.
         """
         asked = jobs
         for _ in range(LOOKS):

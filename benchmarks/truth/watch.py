@@ -189,7 +189,7 @@ class Watch:
             self.differs.note(job_id, now, wrong=False, free=False, since=now)
 
     def compare(self, job_id: int, shown: str, said: str, now: float, *, free: bool) -> None:
-        """Compare them; a job that falls behind the first ten and returns is counted afresh."""
+        """Compare them; a job that falls behind the first ten and returns is counted anew."""
         place = _PLACE.search(said)
         first = place is None or int(place[1]) <= FIRST
         self.looks += first

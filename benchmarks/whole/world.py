@@ -72,7 +72,7 @@ class Asked:
 
 
 class Chat(FakeChat):
-    """A chat that takes whatever comes, at once, and keeps no message."""
+    """A chat that accepts every message at once, and keeps none."""
 
     def __init__(self) -> None:
         super().__init__("free", limits=NO_LIMITS)

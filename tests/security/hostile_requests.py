@@ -173,7 +173,7 @@ def packed_file(size: int) -> bytes:
 
 @dataclass(kw_only=True, slots=True)
 class Attacker:
-    """Sends attacks to the API and the page with these `headers`, and keeps what it holds open."""
+    """Sends attacks to the API and the page with these `headers`, and keeps connections open."""
 
     api: int
     page: int

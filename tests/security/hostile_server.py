@@ -133,7 +133,7 @@ class HostileServer(socketserver.ThreadingTCPServer):
 
 @dataclass(slots=True)
 class Asked:
-    """The requests of one call: those that come `after` so many go to the hostile server."""
+    """The requests of one call; those that come `after` so many go to the hostile server."""
 
     after: int
     count: int = 0

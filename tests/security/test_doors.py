@@ -199,7 +199,7 @@ async def test_a_stranger_behind_nginx_gets_in_at_no_door(tmp_path: Path) -> Non
 
 
 def _readable(door: Door) -> str:
-    """Return a request that this machine's own people get an answer to, such as the operator's page."""
+    """Return a request that this machine's people get an answer to, such as the operator's page."""
     known = ("GET /operator", "GET /v1/models", "GET /metrics")
     return next(request for request in known if request in door.requests)
 

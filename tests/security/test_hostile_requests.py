@@ -89,7 +89,7 @@ async def stored(session: aiohttp.ClientSession, url: str, side: int) -> dict[st
 async def test_no_route_stalls_grows_or_floods_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One request of a kilobyte froze the bot for minutes, another one ended it for memory."""
+    """One request of a kilobyte froze the bot for minutes; another crashed it."""
     with found_routes(monkeypatch) as places:
         async with running(tmp_path, WITH_PAGE) as api:
             page = await page_of(api)

@@ -67,7 +67,7 @@ def calls(harness: Harness) -> Mapping[str, Callable[[], Awaitable[Any]]]:
 
 @asynccontextmanager
 async def server_of(kind: str) -> AsyncIterator[Harness]:
-    """Open the first server of a kind of backend that the contract knows; for texts if it has one."""
+    """Open the first server of a kind of backend that the contract knows, if possible for texts."""
     named = {"openai": "ollama"}.get(kind)
     for each in HARNESSES.values() if named is None else (HARNESSES[named],):
         async with each.opens() as harness:

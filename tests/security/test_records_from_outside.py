@@ -43,7 +43,7 @@ def readers(module: ModuleType) -> Iterator[tuple[str, Any]]:
 
 
 def collections(schema: Any) -> Iterator[dict[str, Any]]:
-    """Yield the schemas of all lists and dicts in a schema, except in `JsonValue`: all JSON fits."""
+    """Yield the schemas of all lists and dicts in a schema except `JsonValue`: it fits any JSON."""
     if isinstance(schema, dict):
         if "pydantic_internal_union_tag_key" in schema.get("metadata", {}):
             return

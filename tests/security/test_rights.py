@@ -81,7 +81,7 @@ async def test_discord_admins_are_so_on_the_named_server_alone(
 
 
 async def test_a_button_obeys_a_role_and_the_log_says_which(tmp_path: Path) -> None:
-    """A moderator could not stop a job by its button, or no one could tell by what right they did."""
+    """A moderator could not stop a job by its button, or no one could tell by what right."""
     async with FakeDiscord() as fake:
         people, right = members(fake), f"discord-role:{MODERATORS}"
         async with on_discord(fake, tmp_path, admins=[right]) as parts:

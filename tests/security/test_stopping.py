@@ -75,7 +75,7 @@ def test_running_work_goes_back_to_its_place(tmp_path: Path) -> None:
 
 
 def test_all_that_a_stop_may_wait_for_fits_into_ten_seconds() -> None:
-    """A server and a chat that hang would hold it up until a service manager kills the bot."""
+    """A hanging server or chat would delay the stop until a service manager kills the bot."""
     server_s = comfyui_attempts.STOP_S * 1.5  # for a prompt on its way, then for its end
     closing_s = 0.5
     assert setup.GRACE_S + comfyui_attempts.STOP_S + setup.SETTLE_S + closing_s < STOP_S

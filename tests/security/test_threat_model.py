@@ -33,6 +33,6 @@ def faults(row: str) -> list[str]:
 
 
 def test_each_row_names_tests_that_exist() -> None:
-    """A defence would be stated that no one proves, or whose proof was deleted."""
+    """A defence would be claimed that no test proves, or whose test was deleted."""
     assert len(ROWS) > 30
     assert {row.split("|")[1]: found for row in ROWS if (found := faults(row))} == {}

@@ -1,4 +1,4 @@
-"""The whole bot in virtual time: real queue, store, presenter and handler, fake servers and chats."""
+"""The whole bot in virtual time: real queue, store, presenter and handler; fake neighbours."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -45,7 +45,7 @@ PEOPLE = NameForms(person=IdForm(pattern=r"fake:[0-9]+", example="fake:1"))
 
 @dataclass(frozen=True, kw_only=True)
 class Bot:
-    """What a test may look at while the bot runs."""
+    """The parts that a test may look at while the bot runs."""
 
     dispatcher: Dispatcher
     queue: JobQueue
@@ -79,8 +79,8 @@ async def bot(
 ) -> AsyncIterator[Bot]:
     """Run the bot on an installation's servers and database until the block ends.
 
-    It speaks to `chat`, by default a new one, and to the others; `chat_logs` are those of
-    platforms whose messages we keep ourselves. The bot asks the queue through `service`.
+    It speaks to `chat`, by default a new one, and to the others; `chat_logs` are those of platforms
+    whose messages Usher itself stores. The bot asks the queue through `service`.
     """
     chat = chat or FakeChat()
     clock, live = installation.clock, live or LiveSettings()
@@ -187,7 +187,7 @@ async def bot(
 async def played(
     installation: Installation, chat: FakeChat | None = None, **given: Any
 ) -> AsyncIterator[Bot]:
-    """Run the bot as `bot` does, and at the end until what the block began is shown."""
+    """Run the bot as `bot` does, and at the end until everything the block began is shown."""
     async with bot(installation, chat, **given) as running:
         yield running
         await settled(running)
@@ -195,13 +195,13 @@ async def played(
 
 
 async def settled(running: Bot) -> FakeChat:
-    """Return the chat when what was begun is shown."""
+    """Return the chat once everything that was begun is shown."""
     await asyncio.sleep(6)
     return running.chat
 
 
 async def quiet(running: Bot) -> None:
-    """Wait until every job has ended and its end is shown, looking ever less often."""
+    """Wait until every job has ended and its end is shown, checking less and less often."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     async with asyncio.timeout(200_000):

@@ -1,4 +1,4 @@
-"""A random world with random people, faults and kills, all from one seed; and what must hold."""
+"""A random world with random people, faults and kills, all from one seed; and what must be true."""
 
 import asyncio
 import inspect
@@ -80,7 +80,7 @@ class CrashPointStore:
 
 @dataclass
 class Witness:
-    """Sees every event and remembers what a queue must never do."""
+    """Sees every event and records what a queue must never do."""
 
     jobs: dict[int, Job] = field(default_factory=dict)
     ends: Counter[int] = field(default_factory=Counter)
@@ -114,7 +114,7 @@ class Witness:
 
 @dataclass
 class KeptFree:
-    """Hosts with random quiet hours in the first two hours, and a game on the first GPU at times."""
+    """Hosts with random quiet hours in the first two hours, and perhaps a game on the first GPU."""
 
     random: Random
     installation: Installation
@@ -141,7 +141,7 @@ class KeptFree:
         return GpuLook(others_mb=6000 if played_s < GAME_S else 300)
 
     def broken_by(self, started: Job) -> list[str]:
-        """Return what a start breaks: it must neither be in quiet hours nor beside a game."""
+        """Return the rule a start breaks: it must be neither in quiet hours nor beside a game."""
         assert started.backend is not None
         assert started.started_at is not None
         host = self.installation.catalog.host_of[started.backend]
@@ -230,8 +230,8 @@ def misfortune(random: Random, server: FakeServer, how_often: float) -> None:
 class Chaos:
     """One run: people submit and cancel, servers fail, the process is killed and comes back.
 
-    With `kept_free`, hosts have quiet hours and games. With `acts`, admins pause, drain, clear, move and preload at random as well; in the end they
-    resume and unload everything.
+    With `kept_free`, hosts have quiet hours and games. With `acts`, admins pause, drain, clear,
+    move and preload at random as well; in the end they resume and unload everything.
     """
 
     seed: int
@@ -267,7 +267,7 @@ class Chaos:
     # ------------------------------------------------------------ the process and its deaths
 
     async def _runs(self) -> None:
-        """Live and die, by a kill or in order; the last run goes on until all is quiet."""
+        """Live and die, by a kill or in order; the last run continues until everything is quiet."""
         for _ in range(self.kills):
             if self.random.random() < 0.7:
                 quiet = await self._run(dies_at=self.random.randint(1, 250))
@@ -279,7 +279,7 @@ class Chaos:
         assert await self._run()
 
     async def _run(self, *, dies_at: int | None = None, stops_after_s: float | None = None) -> bool:
-        """Run a queue until it dies, is stopped, or everything has ended; tell whether it has."""
+        """Run a queue until it dies, is stopped, or everything has ended; return whether it has."""
         loop = asyncio.get_running_loop()
         real = JobStore(await open_database(self.installation.url, inline=True))
         backends = self.installation.connect()
@@ -408,7 +408,7 @@ class Chaos:
         await self._asked(random.choice(acts))
 
     async def _asked(self, act: Callable[[JobQueue], Awaitable[object]]) -> bool:
-        """Have an act carried out, for a minute at most; tell whether it was."""
+        """Have an act carried out, for a minute at most; return whether it was."""
         if self.queue is None:
             return False
         with suppress(Killed, Refused, BackendError, StoreError, TimeoutError):

@@ -79,7 +79,7 @@ class Installation:
 
     @property
     def violations(self) -> list[str]:
-        """What a queue must never do and did."""
+        """What a queue did that it must never do."""
         gpus = [v for gpu in self.gpus.values() for v in gpu.violations]
         return gpus + [v for server in self.servers.values() for v in server.violations]
 
@@ -184,14 +184,14 @@ async def until(condition: Any, *, within_s: float = 3600.0) -> None:
 
 
 class Looks:
-    """The moments at which a test looks again: after hours, as seldom as its patience allows."""
+    """The moments at which a test checks again: after hours, as rarely as its timeout allows."""
 
     def __init__(self, after_s: float) -> None:
         self._after_s = after_s
         self._began = self._last = asyncio.get_running_loop().time()
 
     async def next(self) -> None:
-        """Wait for the first of the moments that is still to come."""
+        """Wait for the next of the moments."""
         now = asyncio.get_running_loop().time()
         while self._last <= now:
             self._last += max(self._after_s, (self._last - self._began) / 1000)

@@ -1,7 +1,7 @@
-"""A virtual-time event loop: waiting costs nothing, the order of things is the same every time.
+"""A virtual-time event loop: waiting costs nothing, and the order of events is always the same.
 
-Its selector adds the timeout to `loop.time()` instead of waiting. Work for other threads is
-done at once in this one, or time would jump past it; databases therefore run inline.
+Its selector adds the timeout to `loop.time()` instead of waiting. Work for other threads is done at
+once in this thread, or time would jump past it; databases therefore run inline.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ class Deadlock(AssertionError):
 
 
 class _JumpingSelector(selectors.BaseSelector):
-    """Reports what is ready at once and passes the time that it should have waited."""
+    """Reports what is ready at once and adds the time that it should have waited."""
 
     def __init__(self) -> None:
         self._real = selectors.DefaultSelector()
@@ -43,7 +43,7 @@ class _JumpingSelector(selectors.BaseSelector):
         return []
 
     def _moment(self, about: float) -> float:
-        """Return the next timer's own moment: the detour over a timeout loses its last bits."""
+        """Return the next timer's own moment: calculating with a timeout loses its last bits."""
         due = self.next_due()
         return due if due is not None and abs(due - about) < EXACT_WITHIN_S else about
 
@@ -79,20 +79,20 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     @_clock_resolution.setter
     def _clock_resolution(self, _real: float) -> None:
-        """Leave the real clock's resolution aside."""
+        """Ignore the real clock's resolution."""
 
     def time(self) -> float:
         """Return virtual seconds since the loop was made."""
         return self._jumping.now
 
     def stall(self, stalled_s: float) -> None:
-        """Let time pass as in a process that is not let run: what was due meanwhile is due now."""
+        """Let time pass as in a stalled process: what was due in the meantime is due now."""
         self._jumping.now += stalled_s
 
     def run_in_executor(  # type: ignore[override]
         self, executor: object, func: Callable[..., T], *args: Any
     ) -> asyncio.Future[T]:
-        """Do a thread's work at once: the clock must not run on while it is done."""
+        """Do a thread's work at once: the clock must not advance while it is done."""
         future: asyncio.Future[T] = self.create_future()
         try:
             future.set_result(func(*args))
@@ -102,16 +102,16 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end in virtual time and return what it returns.
+    """Run a coroutine to its end in virtual time and return its result.
 
-    Raises `Deadlock`, with the stacks of all tasks, when nothing could ever wake it.
+    Raises `Deadlock`, with the stacks of all tasks, if nothing could ever wake it.
     """
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(main)
 
 
 def in_virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """Run a test's coroutine in virtual time, and not in the event loop of pytest."""
+    """Run a test's coroutine in virtual time instead of pytest's event loop."""
 
     @wraps(test)
     def run_test(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -121,7 +121,7 @@ def in_virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P,
 
 
 class Inside(Generic[T]):
-    """Runs tests in virtual time within what `opened` opens, which is their first argument."""
+    """Runs tests in virtual time within the context `opened`; its value is their first argument."""
 
     def __init__(self, opened: Callable[[], AbstractAsyncContextManager[T]]) -> None:
         self._opened = opened

@@ -14,7 +14,7 @@ TAKES_S = 40.0
 
 @dataclass
 class FakeHostControl(HostControl):
-    """Machines whose servers go with them; `takes_s` until a call has an effect, None for never."""
+    """Machines with their servers; `takes_s` until a call has an effect, None for never."""
 
     servers: Mapping[str, FakeServer]
     takes_s: float | None = TAKES_S

@@ -1,6 +1,6 @@
 """A month of a community in virtual time: the whole bot, its people, restarts and outages.
 
-What the fakes remember is forgotten every hour, so that the memory measured is the program's.
+The fakes forget their records every hour, so that the memory measured is the program's.
 """
 
 import asyncio
@@ -86,8 +86,8 @@ def _able(model: str) -> tuple[str, str]:
 class SoakChat(FakeChat):
     """A chat that knows which request each message answers, and forgets what has long ended.
 
-    `waiting` are the requests without an end, `shown` those a message was ever sent for. While
-    `dead`, the program that speaks to it was killed: nothing arrives.
+    `waiting` are the requests without an end, `shown` those for which a message was ever sent.
+    While it is `dead`, the program that uses it was killed: nothing arrives.
     """
 
     def __init__(self) -> None:
@@ -124,7 +124,7 @@ class SoakChat(FakeChat):
         return ref
 
     async def ask(self, request: int, text: str) -> None:
-        """Bring a request to the bot, if it runs; the same request may be brought again."""
+        """Send a request to the bot, if it runs; the same request may be sent again."""
         chat = chat_of(request)
         if self.handler is None or self.dead:
             return
@@ -160,7 +160,7 @@ class SoakChat(FakeChat):
                 await self.handler.call(call)
 
     def forget(self) -> None:
-        """Drop messages whose request has ended, but the newest: an edit may be repeated."""
+        """Drop messages whose request has ended, except the newest: an edit may be repeated."""
         ended = [n for n, request in self._request_of.items() if request not in self.waiting]
         for number in ended[:-200]:
             del self.messages[number], self._request_of[number]
@@ -189,7 +189,7 @@ class SoakChat(FakeChat):
 
 
 def _end(content: Content) -> str | None:
-    """Return how a request ended as its message shows it, None while it has not."""
+    """Return how a request ended as its message shows it, or None while it has not."""
     text = plain(content.body)
     if content.files or "result of" in text:
         return "result"
@@ -251,7 +251,7 @@ class Report:
 
 
 class Soak:
-    """So many days of a community."""
+    """Several days of a community."""
 
     def __init__(
         self,
@@ -302,7 +302,7 @@ class Soak:
         return report
 
     def _often(self, days: float) -> float:
-        """Return the mean seconds between two events of a kind; some happen in a short soak too."""
+        """Return the mean seconds between two events of a kind; a short soak has some, too."""
         return min(days, self._report.days / 4) * DAY_S
 
     # ------------------------------------------------------------ the program
@@ -369,7 +369,7 @@ class Soak:
                 group.create_task(self._person(self._report.jobs, model))
 
     async def _person(self, request: int, model: str) -> None:
-        """Ask until a message shows that it was taken; some change their mind."""
+        """Ask until a message shows that the request was accepted; some change their mind."""
         chat = self._chat
         chat.waiting[request] = chat_of(request)
         command = _able(model)[1]
@@ -383,7 +383,7 @@ class Soak:
             await chat.cancel(request)
 
     async def _quiet(self) -> None:
-        """Give everything a day to end, however long it was away at the end."""
+        """Give everything a day to end, however long it was away before."""
         with suppress(TimeoutError):
             async with asyncio.timeout(DAY_S):
                 while self._chat.waiting:  # noqa: ASYNC110  virtual time: polling costs nothing
@@ -432,7 +432,7 @@ class Soak:
     # ------------------------------------------------------------ measuring
 
     async def _measure(self) -> None:
-        """Once a day look at memory and database; every hour make the fakes forget."""
+        """Measure memory and database once a day; make the fakes forget every hour."""
         while True:
             gc.collect()
             self._report.rss_mb.append(rss_mb())
@@ -461,7 +461,7 @@ def slope(values: Sequence[float]) -> float:
 
 
 def rss_mb() -> float:
-    """Return the memory this process holds now."""
+    """Return the memory that this process uses now, in MB."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 

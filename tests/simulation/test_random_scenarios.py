@@ -46,7 +46,7 @@ def test_gpus_are_given_back_whatever_happens(seeds: range, tmp_path: Path) -> N
 
 @seeds(range(100, 106))
 def test_finished_work_is_not_done_again_after_a_kill(seeds: range, tmp_path: Path) -> None:
-    """A restart would throw away images that servers have finished or nearly so."""
+    """A restart would throw away images that servers have finished, or nearly finished."""
     for seed, folder in folders(seeds, tmp_path):
         chaos = Chaos(seed=seed, folder=folder, kills=6, how_often=0.0, disasters=0)
         run(chaos.run())

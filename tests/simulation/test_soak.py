@@ -39,7 +39,7 @@ async def test_days_of_use_lose_and_leak_nothing(tmp_path: Path) -> None:
 
 @in_virtual_time
 async def test_the_chat_of_a_soak_keeps_no_history() -> None:
-    """The memory measured would be that of the measuring, as it once was."""
+    """The measured memory would be that of the test itself, as it once was."""
     chat = SoakChat()
     for request in range(3000):
         place = chat_of(request)

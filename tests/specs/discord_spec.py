@@ -1,6 +1,6 @@
 """Checks requests and answers against Discord's own OpenAPI document (tests/specs/discord).
 
-Knows shapes only: what Discord *does* with a request is the business of `tests.fakes.discord.discord`.
+It only knows the shapes: what Discord does with a request is left to `tests.fakes.discord.discord`.
 """
 
 import json
@@ -50,7 +50,7 @@ def check_request(method: str, path: str, body: object, *, multipart: bool = Fal
 
 
 def check_answer(method: str, path: str, status: int, body: object) -> None:
-    """Raise `SpecMismatch` unless Discord's document knows such an answer; 5xx it never has."""
+    """Raise `SpecMismatch` unless Discord's document knows such an answer; it has no 5xx."""
     if status >= 500:
         return
     template = template_of(method, path)
@@ -131,7 +131,8 @@ _right: set[tuple[str, str]] = set()  # what was found to be right, but for the 
 def _validate(pointer: str, body: object, what: str) -> None:
     """Raise `SpecMismatch` for a body that is wrong.
 
-    The commands of a bot take a third of a second, and every bot that a test starts has the same.
+    Checking a bot's commands takes a third of a second, and every bot that a test starts has the
+    same commands.
     """
     seen = (pointer, _ID.sub('"1"', json.dumps(body, sort_keys=True)))
     if seen in _right:

@@ -107,7 +107,7 @@ def _one_of(validator: Any, kinds: Any, instance: Any, schema: Any) -> Any:
 
 
 def _nearest(error: ValidationError, instance: Any) -> ValidationError:
-    """Return the mistake in the alternative whose `type` the value has, if there is one."""
+    """Return the mistake in the alternative that has the value's `type`, if there is one."""
     if not isinstance(instance, dict) or "type" not in instance:
         return error
     tried: dict[Any, list[ValidationError]] = {}

@@ -1,7 +1,7 @@
 """Checks requests and answers against the Bot API as data (tests/specs/telegram).
 
-Knows shapes, and the limits that stand in the document's prose: what Telegram *does* with a request
-is the business of `tests.fakes.telegram.telegram`.
+It knows the shapes, and the limits that the document states in prose: what Telegram does with a
+request is left to `tests.fakes.telegram.telegram`.
 """
 
 import json
@@ -32,7 +32,7 @@ def document() -> dict[str, Any]:
 def check_request(method: str, form: Mapping[str, str], files: Collection[str] = ()) -> None:
     """Raise `SpecMismatch` unless the Bot API has this method with such parameters.
 
-    `form` holds the fields of the form as they were sent, `files` the names of its files.
+    `form` has the fields of the form as they were sent, `files` the names of its files.
     """
     described = document()["methods"].get(method)
     if described is None:
@@ -53,7 +53,7 @@ def check_request(method: str, form: Mapping[str, str], files: Collection[str] =
 
 
 def check_answer(method: str, result: Any) -> None:
-    """Raise `SpecMismatch` unless that method may answer so."""
+    """Raise `SpecMismatch` unless that method may give such an answer."""
     returns = document()["methods"][method]["returns"]
     _check_any(returns, result, f"answer to {method}")
 
@@ -71,7 +71,7 @@ def parse(method: str, form: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _from_form(types: list[str], text: str, what: str) -> Any:
-    """Return the value of a form's field: words as they are, everything else is JSON."""
+    """Return the value of a form's field: texts unchanged, everything else is JSON."""
     if "Integer" in types and re.fullmatch(r"-?\d+", text):
         return int(text)
     if "String" in types:
@@ -113,7 +113,7 @@ def _size(value: Any, unit: str) -> int:
 
 
 def _check_any(types: list[str], value: Any, what: str) -> None:
-    """Check a value against several allowed types; of objects, the nearest one tells what is wrong."""
+    """Check a value against several allowed types; among objects, the nearest reports the error."""
     lists = [name for name in types if name.startswith(_LIST)]
     if len(lists) == len(types) > 1 and isinstance(
         value, list

@@ -1,1 +1,1 @@
-"""Oddities of other people's servers, files, chats and machines, as data: a new one is a file."""
+"""Oddities of other people's servers, files, chats and machines, as data: each is a file."""

@@ -1,4 +1,4 @@
-"""What was seen elsewhere, a JSON file for each case, in a folder beside its test."""
+"""Oddities seen elsewhere: a JSON file for each case, in a folder beside its test."""
 
 import json
 from pathlib import Path

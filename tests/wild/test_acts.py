@@ -1,9 +1,9 @@
 """Which messages on Telegram are one request, and what it says.
 
 Each file of `acts/` has `messages` of one person (what they leave out is `USUAL`; `at` is when each
-arrives, in seconds) and the `calls` that are made of them, in their order: the fields that matter,
-with the number of files and each forwarded text as its source and words. `group` takes them to a
-group, `all` is whether the bot receives all messages there.
+arrives, in seconds) and the `calls` that they become, in order: the fields that matter, with the
+number of files and each forwarded text as its source and words. `group` moves them to a group;
+`all` is whether the bot receives all messages there.
 """
 
 from pathlib import Path
@@ -46,7 +46,7 @@ def told(invocation: Any, fields: dict[str, Any]) -> dict[str, Any]:
 
 @in_turn("case", CASES)
 def test_what_people_do_at_once_is_one_request(case: Path) -> None:
-    """One act of a person gets several answers, the first of them without the matter."""
+    """One act of a person would get several answers, the first of them without its topic."""
     odd = read_case(case)
     coming = updates_of(odd)
     polled = PolledUpdates(coming)

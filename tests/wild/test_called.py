@@ -1,7 +1,7 @@
 """What people and programs call the models that servers list.
 
 Each file of `called/` has the names `served` and what is `typed`. It has the served name that this
-`means`, or the `choices` that are told instead. What is `literal` is part of a question.
+`means`, or the `choices` that are suggested instead. What is `literal` is part of a question.
 """
 
 from pathlib import Path

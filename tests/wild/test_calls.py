@@ -1,6 +1,7 @@
-"""Calls in the words of other bots, and half of a call.
+"""Calls as people know them from other bots, and incomplete calls.
 
-Each file of `calls/` has what is `typed`, and what is `told`: null if the call is understood.
+Each file of `calls/` has what is `typed`, and the answer that is `told`: null if the call is
+understood.
 """
 
 from pathlib import Path
@@ -32,6 +33,6 @@ def told(typed: str) -> str | None:
 
 @in_turn("case", CASES)
 def test_what_other_bots_call_it_is_answered_with_what_to_type(case: Path) -> None:
-    """People who come from another bot would be refused, and nothing would say what to do."""
+    """People who come from another bot would be refused without being told what to type."""
     odd = read_case(case)
     assert told(odd["typed"]) == odd["told"]

@@ -1,6 +1,6 @@
 """Settings as people write them, which are compared with something later.
 
-Each file of `configs/` has `settings` to add to a small configuration, and either what is said when
+Each file of `configs/` has `settings` to add to a small configuration, and either the message if
 they are `refused` or `warned` about, or how they are to be `reads`: the values by their places.
 """
 
@@ -39,7 +39,7 @@ def read(odd: dict[str, Any]) -> Config:
 
 
 def at(config: Config, place: str) -> Any:
-    """Return a setting. Chats' ids contain no dot, so a place is cut at its dots."""
+    """Return a setting. Chats' ids contain no dot, so a place is split at its dots."""
     found: Any = config
     for part in place.split("."):
         found = found[part] if isinstance(found, dict) else getattr(found, part)

@@ -1,6 +1,6 @@
-"""In which order a chat learns what many people asked for at once, in virtual time.
+"""In which order a chat gets what many people asked for at once, in virtual time.
 
-Each file of `crowds/` tells how many `people` ask in one room, how far apart, how long an answer
+Each file of `crowds/` states how many `people` ask in one room, how far apart, how long an answer
 takes, how many are written `at_once`, and how late the latest one may come (`late_s`). `askers`
 share the questions; `mentions` are messages, which are answered by messages.
 """
@@ -126,7 +126,7 @@ def watched(crowd: dict[str, Any], seed: int = 1) -> tuple[StrictChat, Watched]:
 
 @in_turn("case", CASES)
 def test_a_ready_answer_waits_for_earlier_requests_only(case: Path) -> None:
-    """Who asked first would get the answer last, behind first messages and pings."""
+    """The person who asked first would get the answer last, after first messages and pings."""
     crowd = read_case(case)
     chat, seen = watched(crowd)
     assert len(seen.shown) == len(seen.ready) == crowd["people"]
@@ -153,7 +153,7 @@ crowds = st.fixed_dictionaries(
 @settings(max_examples=60, deadline=None)
 @given(crowds, st.integers(0, 999))
 def test_so_it_is_in_any_crowd(crowd: dict[str, Any], seed: int) -> None:
-    """What holds for a few numbers may break with others."""
+    """What is true for a few numbers may fail with others."""
     chat, seen = watched(crowd, seed)
     assert len(seen.shown) == crowd["people"]
     assert seen.waited_behind() == []
@@ -162,7 +162,7 @@ def test_so_it_is_in_any_crowd(crowd: dict[str, Any], seed: int) -> None:
 
 
 def test_one_ping_tells_a_person_of_several_results() -> None:
-    """A ping for each of many results would take as many requests from those of others."""
+    """A ping for each of many results would take as many requests from other people's results."""
     crowd = {"chat": "telegram", "people": 6, "every_s": 0.1, "answer_s": 65.0, "askers": 1}
     chat, seen = watched(crowd)
     told = [each.text for each in chat.messages.values() if each.contents[0].mention]

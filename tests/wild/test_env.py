@@ -1,8 +1,8 @@
 """Tokens as people and programs write them into `usher.env` and the environment.
 
 Each file of `env/` has the text of a `file` or the value in the `environ`, and the `chat` (or
-server) it is for. What is expected is the `token`, or what is said when it is `refused`, and what
-is `warned` about.
+server) it is for. What is expected is the `token`, or the message if it is `refused`, and what is
+`warned` about.
 """
 
 from pathlib import Path

@@ -1,7 +1,7 @@
 """Which messages on Discord are calls, and what they ask.
 
 Each file of `gateway/` has a `message` (what it leaves out is usual; `direct` for a direct one) and
-the `call` that is made of it: the fields that matter, with the kinds of its files and each forwarded
+the `call` that it becomes: the fields that matter, with the kinds of its files and each forwarded
 text as its source and words, or null for a message that is meant for people. `forward` is a forward
 that the message comments on. The server has the bot's role 5000 and a role 5001 of people, the
 channels 100 and 101, and a channel 102 that people cannot see. The author of a direct message is in
@@ -95,7 +95,7 @@ async def seen_from_a_direct_chat(
 
 @in_turn("case", CASES)
 def test_people_on_discord_are_heard_when_they_call(case: Path) -> None:
-    """A bot that is called stays silent, answers others, or reads numbers in place of names."""
+    """A bot that is called would stay silent, answer others, or read numbers in place of names."""
     odd = read_case(case)
     made = call_of(odd).invocation()
     if odd["call"] is None or made is None:

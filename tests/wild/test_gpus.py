@@ -74,7 +74,7 @@ class OddNvml:
 
 @in_turn("case", CASES)
 async def test_the_check_says_what_the_driver_says_and_what_helps(case: Path) -> None:
-    """An operator would install a driver that is there, where a restart is all that is needed."""
+    """An operator would install a driver that exists, where only a restart is needed."""
     odd = read_case(case)
     memory = GpuMemory(NvmlProbe(nvml=OddNvml(odd)))
     measured = await memory.free_mb(HOST)
@@ -96,7 +96,7 @@ async def test_init_takes_the_main_memory_for_no_gpu_that_is_silent(case: Path) 
 
 @in_turn("case", SEVERAL)
 def test_init_gives_a_server_the_gpu_whose_memory_it_reports(case: Path) -> None:
-    """Models of a small GPU would be planned into a large one, and fail one by one."""
+    """Models for a small GPU would be planned on a large one, and fail one by one."""
     odd = read_case(case)
     server = FoundServer(url=f"http://{HERE}:1", **odd["server"])
     (plan,) = hosts([server], OwnMemory(gpus=tuple(odd["sizes"])), NoQuestions())
@@ -131,7 +131,7 @@ def test_the_check_notices_a_server_on_another_gpu(case: Path) -> None:
 
 @in_turn("case", AMDS)
 async def test_amds_files_say_how_much_memory_models_may_take(case: Path, tmp_path: Path) -> None:
-    """A processor with 96 GB for models would be taken for a GPU of 512 MB."""
+    """A processor with 96 GB for models would be regarded as a GPU of 512 MB."""
     odd = read_case(case)
     (root := tmp_path / case.stem).mkdir()
     _write_files(odd, root)

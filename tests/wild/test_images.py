@@ -52,7 +52,7 @@ def opened(data: bytes) -> Image.Image:
 
 @cache
 def taken(path: Path) -> File:
-    """Return an image as it is taken from a person; rarer formats are converted in this process."""
+    """Return an image as it is accepted from a person; this process converts rarer formats."""
     data = path.read_bytes()
     if (mime := mime_of(data)) in CONVERTED:
         _, data = converted(Order(task=MediaTask.IMAGE, mime=mime, size=len(data)), data)
@@ -128,7 +128,7 @@ def is_cut_out(file: File) -> bool:
 
 @in_turn("cut", CUTS)
 async def test_a_cut_out_stays_one(cut: Path) -> None:
-    """What was the point of the image would be gone: it would be on white or on black."""
+    """The point of the image would be lost: it would be on white or on black."""
     given = read(cut)
     assert (await shown_as(given)).kind is SendKind.DOCUMENT
     assert {each.kind for each in await shown_together([given, PLAIN])} == {SendKind.DOCUMENT}
@@ -165,7 +165,7 @@ def test_a_result_keeps_its_own_transparency_and_shape() -> None:
 
 @pytest.mark.parametrize("kind", ["rgb.avif", "rgba.bmp", "animated.gif", "grey-16.tif"])
 async def test_a_rarer_format_is_converted_by_a_process_of_its_own(kind: str) -> None:
-    """A person could not send what their phone, camera or scanner writes."""
+    """A person could not send the format of their phone, camera or scanner."""
     found = await checked((HERE / "images" / kind).read_bytes())
     assert (found.name, found.mime, opened(found.data).size) == ("image.png", PNG, (64, 16))
 
@@ -175,7 +175,7 @@ async def nothing() -> bytes:
 
 
 def test_a_gif_is_an_image_for_a_command_that_takes_no_animations() -> None:
-    """A person would read that /image takes no animations, though they sent an image."""
+    """A person would read that /image accepts no animations, though they sent an image."""
     moving = AttachmentKind.ANIMATION
     for command, kind in ((IMAGE, AttachmentKind.IMAGE), (ASK, moving)):
         sent = Attachment(kind=moving, name="a.gif", mime="image/gif", size=1, read=nothing)

@@ -49,7 +49,7 @@ def loaders_before(nodes: Any) -> list[dict[str, Any]]:
 
 @in_turn("case", CASES)
 def test_each_lora_is_loaded_once_with_its_strength(case: Path) -> None:
-    """A LoRA would not be found, act with full strength, or push out one that is always on."""
+    """A LoRA would not be found, act with full strength, or replace one that is always on."""
     odd = read_case(case)
     for asked in odd["asked"]:
         loras = [LoraWeight(name=name, weight=weight) for name, weight in asked["loras"]]

@@ -42,7 +42,7 @@ SMALL = 400  # units of a page; a corpus of long answers would take long to read
 
 @by_name
 def test_an_answer_is_shown_as_it_was_meant(name: str) -> None:
-    """People would read signs instead of tables, or prose as code."""
+    """People would read Markdown's marks instead of tables, or prose as code."""
     case = next(case for case in CASES if case.stem == name)
     meant: dict[str, Any] = json.loads(case.with_suffix(".json").read_text(encoding="utf-8"))
     part = Markdown(ANSWERS[name])
@@ -64,7 +64,7 @@ def signs(text: str) -> str:
 
 
 def check_division(text: str, platform: str, limit: int) -> None:
-    """Check that pages fit, lose no sign and leave code as it is."""
+    """Check that pages fit, lose no character and leave code as it is."""
     measure, _most = MEASURES[platform]
     made = divided(text, platform, limit)
     for page in made:
@@ -103,7 +103,7 @@ def bare(text: str) -> str:
 
 @by_name
 def test_an_answer_over_several_messages_is_whole(name: str) -> None:
-    """Half of an answer would be code, or gone."""
+    """Half of an answer would be code, or missing."""
     for platform, (_measure, most) in MEASURES.items():
         check_division(ANSWERS[name], platform, SMALL)
         check_division(ANSWERS[name], platform, most)
@@ -112,7 +112,7 @@ def test_an_answer_over_several_messages_is_whole(name: str) -> None:
 @pytest.mark.parametrize("steps", [25, pytest.param(300, marks=pytest.mark.thorough)])
 @by_name
 def test_an_answer_that_is_written_settles(name: str, steps: int) -> None:
-    """A reader would see what they read already change, or an open code block take it all."""
+    """A reader would see read text change, or an open code block swallow the whole answer."""
     text = ANSWERS[name]
     for end in range(0, len(text), 1 + len(text) // steps):
         before = text[:end]
@@ -120,7 +120,7 @@ def test_an_answer_that_is_written_settles(name: str, steps: int) -> None:
 
 
 def fresh(text: str) -> Blocks:
-    """Return an answer read without what is remembered of its beginning."""
+    """Return an answer read without any cached result of its beginning."""
     return parse.__wrapped__("\u200b\n\n" + text)[1:]
 
 
@@ -174,19 +174,19 @@ PIECES = st.sampled_from(
 @pytest.mark.parametrize("platform", MEASURES)
 @given(st.lists(PIECES, max_size=60).map("".join), st.integers(150, 600))
 def test_whatever_is_written_is_divided_without_loss(platform: str, text: str, limit: int) -> None:
-    """A chat would refuse a message, or an answer have holes."""
+    """A chat would refuse a message, or an answer have gaps."""
     check_division(text, platform, limit)
 
 
 @given(st.lists(PIECES, max_size=60).map("".join))
 def test_whatever_is_written_grows_as_it_is_read_whole(text: str) -> None:
-    """What is remembered of a beginning would change what follows."""
+    """The cached result of a beginning would change what follows."""
     for end in range(0, len(text), 1 + len(text) // 20):
         assert parse(text[:end]) == fresh(text[:end])
 
 
 def test_code_is_kept_when_a_message_has_too_many_marks() -> None:
-    """A block of code would be prose, with signs that nobody sees in its names."""
+    """A block of code would be prose, with invisible characters in its names."""
     message = on_telegram(Markdown(ANSWERS["hundred-entities"]))
     assert len(message.entities) == 99
     assert [covered(message, each) for each in message.entities if each.type == "pre"] == [
@@ -196,7 +196,7 @@ def test_code_is_kept_when_a_message_has_too_many_marks() -> None:
 
 
 def test_an_edit_costs_the_same_however_long_the_answer_is() -> None:
-    """A long answer would keep the bot from everyone else's messages."""
+    """A long answer would delay everyone else's messages."""
     text = ANSWERS["headings-and-code-of-an-answer"] * 200
     parse(text)
     first, second = parse(f"{text}a"), parse(f"{text}ab")
@@ -205,7 +205,7 @@ def test_an_edit_costs_the_same_however_long_the_answer_is() -> None:
 
 @pytest.mark.parametrize("line", ["\\[", "$$ x", "> $$", "- \\["])
 def test_formulas_without_an_end_are_read_in_time(line: str) -> None:
-    """A model that repeats a sign would keep the bot from everyone for minutes."""
+    """A model that repeats a character would block the bot for minutes."""
     began = time.process_time()
     assert signs(plain(parse(f"{line}\n" * 6000)))
     assert time.process_time() - began < 4.0

@@ -1,6 +1,6 @@
-"""What models read of the marks that Telegram keeps beside a text.
+"""How models read the formatting that Telegram stores beside a text.
 
-Each file of `marks/` has a `text`, its `entities` and what is `written` of them.
+Each file of `marks/` has a `text`, its `entities` and how they are `written` for a model.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ CASES = cases("marks")
 
 @in_turn("case", CASES)
 def test_models_read_what_people_see(case: Path) -> None:
-    """The address behind a word is lost, or code reaches a model without its line breaks."""
+    """The address behind a word would be lost, or code reach a model without its line breaks."""
     odd = read_case(case)
     marks = MessageEntity.de_list(odd["entities"], None)
     assert written(odd["text"], marks) == odd["written"]

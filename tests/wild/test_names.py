@@ -42,7 +42,7 @@ def template(name: str) -> Template:
 @pytest.mark.parametrize("shape", SHAPES)
 @in_turn("case", CASES)
 def test_the_offered_name_is_sent_or_the_nearest_are_shown(case: Path, shape: str) -> None:
-    """A shared workflow would run only on servers of its author's system."""
+    """A shared workflow would only run on servers with its author's operating system."""
     odd = read_case(case)
     kind = SHAPES[shape](odd["offered"])
     info: dict[str, Any] = {"SaveImage": {"input": {"required": {"name": kind}}}}

@@ -98,7 +98,7 @@ def as_image(job: Job | None) -> TextToImage:
 
 
 async def test_a_program_is_told_what_had_no_effect(tmp_path: Path) -> None:
-    """It would get an image by other parameters, without a word."""
+    """A program would silently get an image with other parameters."""
     async with running(tmp_path) as api:
         body = {"model": "flux", "prompt": BLOCK}
         told = await api.post("/jobs", body, status=202)

@@ -1,8 +1,8 @@
-"""Proxies as desktops, companies and containers set them, and what goes through them.
+"""Proxies as desktops, companies and containers set them, and what uses them.
 
 Each file of `proxies/` has an `environ`, perhaps the setting `proxy`, and what it `reaches`: the
-proxy of each address, null for none. What is expected besides is what is `warned` about, or what is
-said when the setting is `refused`.
+proxy of each address, null for none. It also has what is `warned` about, or the message if the
+setting is `refused`.
 """
 
 import json
@@ -47,7 +47,7 @@ def test_one_rule_says_what_goes_through_a_proxy(case: Path) -> None:
 
 
 def test_the_check_names_the_proxy_and_what_it_is_used_for() -> None:
-    """Nobody would know that a variable of the system decides how the bot connects."""
+    """Nobody would know that an environment variable decides how the bot connects."""
     config = read({"proxy": "http://ada:geheim@squid.example:3128"})
     assert [(each.what, each.name, each.text) for each in about_proxies(config)] == [
         ("proxy", "http://squid.example:3128", "used for telegram")

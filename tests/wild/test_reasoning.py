@@ -1,8 +1,8 @@
 """What is shown of answers that contain reasoning or marks of a template.
 
 Each file of `reasoning/` has the `content` as a server sends it and what of it is `shown`. A block
-that is `known_late` has only a closing mark and begins like an answer: it can be read while it is
-written, until the model is known for it.
+that is `known_late` has only a closing mark and begins like an answer: people can read it while it
+is written, until this is known of the model.
 """
 
 import json
@@ -33,7 +33,7 @@ def test_people_read_the_answer_and_nothing_else(case: Path) -> None:
 
 @in_turn("case", CASES)
 def test_reasoning_is_never_shown_while_it_is_written(case: Path) -> None:
-    """It would stand in the chat for seconds."""
+    """Reasoning would be in the chat for seconds."""
     odd = read_case(case)
     content, shown = odd["content"], odd["shown"]
     opened = odd.get("known_late", False)
@@ -45,7 +45,7 @@ def test_reasoning_is_never_shown_while_it_is_written(case: Path) -> None:
 
 @in_turn("case", CASES)
 def test_a_stream_ends_as_the_whole_answer_does(case: Path) -> None:
-    """What is stored is quoted back to the model and read aloud."""
+    """What is stored is quoted to the model and read aloud."""
     odd = read_case(case)
     reader = AnswerReader()
     for letter in odd["content"]:
@@ -60,7 +60,7 @@ def test_a_stream_ends_as_the_whole_answer_does(case: Path) -> None:
 async def test_a_model_whose_template_opens_the_reasoning_is_known_after_one_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its reasoning would stand in the chat for seconds at every question."""
+    """Its reasoning would be in the chat for seconds at every question."""
     async with serving("generic", [Model("alpha")]) as server, connected(server) as backend:
         server.pace_s = 0.01
         monkeypatch.setattr(completion, "REPORT_EVERY_S", 0.0)
@@ -79,7 +79,7 @@ async def test_a_model_whose_template_opens_the_reasoning_is_known_after_one_ans
 
 
 def test_an_ordinary_answer_is_shown_while_it_is_written() -> None:
-    """A person would wait for an answer that is there."""
+    """A person would wait for an answer that is already there."""
     for text in (
         "Okay, here is the plan:",
         "First, cut the onions",
@@ -90,7 +90,7 @@ def test_an_ordinary_answer_is_shown_while_it_is_written() -> None:
 
 
 def test_an_answer_that_is_only_reasoning_is_not_told_as_empty() -> None:
-    """A person would be asked to rephrase what no wording can help."""
+    """A person would be asked to rephrase although no wording can help."""
     reader = AnswerReader()
     for event in ('{"choices":[{"delta":{"content":"<think>Hello!"},"finish_reason":"stop"}]}',):
         reader.feed(f"data: {event}")

@@ -1,7 +1,7 @@
-"""What becomes of a request that a text server refuses, by whose mistake it is.
+"""What becomes of a request that a text server refuses, depending on whose mistake it is.
 
 Each file of `refusals/` has the `status` and `body` of an answer as a `server` sends it, the
-`error` and the `problem` that it means, and its `owner`: the question, what is attached to it, the
+`error` and the `problem` that it means, and its `owner`: the question, its attachments, the
 operator's configuration, or the server. A busy server's words may name `seconds` to wait.
 """
 
@@ -35,7 +35,7 @@ HELP = {
 
 @in_turn("case", CASES)
 def test_a_refusal_is_understood(case: Path) -> None:
-    """A server would be marked as down for one request, or asked again in vain."""
+    """A server would be marked as down because of one request, or asked again in vain."""
     odd = read_case(case)
     for body in (odd["body"], json.dumps(odd["body"])):
         error = classify(odd["status"], body)
@@ -55,7 +55,7 @@ def test_people_are_told_what_helps(case: Path) -> None:
 
 @in_turn("case", CASES)
 def test_the_same_words_in_a_stream_mean_the_same(case: Path) -> None:
-    """A stream begins with status 200, so an error in it has only its words."""
+    """A stream begins with status 200, so an error in it is only known by its words."""
     odd = read_case(case)
     if odd["problem"] in {"refused", "failed", "busy"}:  # known by their status
         return
@@ -70,7 +70,7 @@ BY_KIND = [(kind, TEMPLATES[0]) for kind in ALL] + [("generic", case) for case i
 async def test_a_model_without_a_system_role_is_still_told_its_system_text(
     kind: str, case: Path
 ) -> None:
-    """Whoever set a system text would have a model that never answers."""
+    """An operator who set a system text would have a model that never answers."""
     odd = read_case(case)
     async with serving(kind, [Model("alpha")]) as server, connected(server) as backend:
         spec = model(system="You are a pirate.")
@@ -86,7 +86,7 @@ async def test_a_model_without_a_system_role_is_still_told_its_system_text(
 
 
 async def test_a_bare_failure_may_be_a_template_that_knows_no_system_role() -> None:
-    """Whoever set a system text would have a server that fails at every question."""
+    """An operator who set a system text would have a server that fails at every question."""
     async with serving("generic", [Model("alpha")]) as server, connected(server) as backend:
         spec = model(system="Be brief.")
         server.no_system = (500, "Internal Server Error")
@@ -137,7 +137,7 @@ async def test_a_model_that_takes_fewer_images_looks_at_the_newest(kind: str, ca
 
 
 async def test_a_program_is_told_of_too_many_images() -> None:
-    """It would take an answer to one image for an answer to both."""
+    """A program would believe that an answer about one image is about both."""
     odd = read_case(MANY[-1])
     parts: JsonValue = [{"type": "image", "file": n} for n in (0, 1)]
     body: JsonValue = {"messages": [{"role": "user", "content": parts}]}
@@ -152,7 +152,7 @@ async def test_a_program_is_told_of_too_many_images() -> None:
 
 
 async def test_only_an_answer_proves_that_a_model_has_no_system_role() -> None:
-    """One conversation in a wrong order would take the role from everybody's system text."""
+    """One conversation in a wrong order would affect everybody's system text."""
     refused = read_case(TEMPLATES[-1])
     async with serving("generic", [Model("alpha")]) as server, connected(server) as backend:
         spec = model(system="Be brief.")

@@ -34,7 +34,7 @@ def test_the_servers_name_is_sent_or_near_ones_are_shown(case: Path) -> None:
 
 
 async def test_sampler_scheduler_and_guidance_reach_the_graph() -> None:
-    """A server would draw with what the template holds."""
+    """A server would draw with the values of the template."""
     wish = {"sampler": "Euler", "scheduler": "Normal", "guidance": 3.0}
     async with FakeComfyUI() as fake:
         comfy = connect(fake)

@@ -1,4 +1,4 @@
-"""What becomes of the bytes that text servers answer with.
+"""How the bytes of text servers' answers are understood.
 
 Each file of `streams/` has the bytes as they are `sent`, packet by packet, and their meaning:
 `text`, `reasoning`, `refusal`, `calls` and the finish `reason`, or an `error` and its `problem`. A
@@ -167,7 +167,7 @@ def as_a_chat(told: Heard | str) -> Heard | str:
 
 
 def flavours(odd: Mapping[str, Any], kinds: Sequence[type[Flavour]]) -> Iterator[Flavour]:
-    """Yield one of each kind that takes this answer for a whole one."""
+    """Yield one of each kind that accepts this answer as a whole one."""
     for kind in kinds:
         if not (odd.get("unfinished") and kind.interrupts):
             yield kind()
@@ -184,7 +184,7 @@ def flavours(odd: Mapping[str, Any], kinds: Sequence[type[Flavour]]) -> Iterator
 async def test_people_get_the_text_and_programs_openais_form(
     case: Path, kinds: Sequence[type[Flavour]]
 ) -> None:
-    """A person would read half of it, a program get calls run together or what it cannot parse."""
+    """A person would read half of it, or a program get merged calls, or JSON it cannot parse."""
     odd = read_case(case)
     for flavour in flavours(odd, kinds):
         assert await chat(packets(odd), flavour) == as_a_chat(meant(odd)), flavour.name
@@ -193,7 +193,7 @@ async def test_people_get_the_text_and_programs_openais_form(
 
 @in_turn("case", CASES)
 async def test_bytes_mean_the_same_however_they_arrive(case: Path) -> None:
-    """Networks cut answers anywhere, in the middle of a character too."""
+    """Networks split answers anywhere, even in the middle of a character."""
     odd = read_case(case)
     sent = packets(odd)
     broken, whole = sent[-1:] == [None], b"".join(p for p in sent if p is not None)
@@ -224,7 +224,7 @@ of_kinds = pytest.mark.parametrize(
 @of_kinds
 @pytest.mark.parametrize("kind", ALL)
 async def test_each_kind_of_server_may_answer_so(kind: str, cases: Sequence[Path]) -> None:
-    """What holds for the reader could be lost between the connection and the caller."""
+    """What works in the reader could be lost between the connection and the caller."""
     for case in cases:
         odd = read_case(case)
         if odd.get("unfinished") and kind == "llama-cpp-python":
@@ -271,7 +271,7 @@ ANSWERS = [case for case in CASES if not isinstance(for_a_program(read_case(case
     ],
 )
 async def test_the_api_answers_in_openais_form(cases: Sequence[Path], tmp_path: Path) -> None:
-    """What holds for a backend could be lost between the queue and the program."""
+    """What works in a backend could be lost between the queue and the program."""
     body = {"model": "alpha", "messages": [{"role": "user", "content": "Hi"}]}
     async with (
         serving("generic", [Model("alpha")]) as server,

@@ -43,7 +43,7 @@ def reader(*, reads_all: bool = False) -> CallReader:
 
 @in_turn("case", CASES)
 def test_people_in_a_group_are_heard_when_they_call(case: Path) -> None:
-    """A bot that is called by its name stays silent, or one that is not called answers."""
+    """A bot called by its name would stay silent, or answer when it is not called."""
     odd = read_case(case)
     update = Update.de_json({"update_id": 1, "message": USUAL | odd["message"]}, None)
     call = reader().call_of([update])

@@ -1,8 +1,8 @@
-"""Workflow files of other people, and what a server says of its nodes.
+"""Workflow files of other people, and what a server says about its nodes.
 
-Each file of `workflows/checked/` has a `workflow` with placeholders, the `object_info` of nodes that
-the recorded server lacks or describes otherwise, and the `files` of its folders. It has the ids of
-the nodes that are `sent` and what is `noted`, or why the workflow is `refused`.
+Each file of `workflows/checked/` has a `workflow` with placeholders, the `object_info` of nodes
+that the recorded server lacks or describes differently, and the `files` of its folders. It has the
+ids of the nodes that are `sent` and what is `noted`, or why the workflow is `refused`.
 
 Each file of `workflows/added/` has a `workflow` as its author exported it, what is `placed` when it
 becomes a template, and which inputs leave it `unsure` what the prompt is unless one is `chosen`.
@@ -83,7 +83,7 @@ def template(odd: dict[str, Any]) -> Template:
 
 @in_turn("case", CHECKED)
 async def test_check_is_as_strict_as_the_server(case: Path) -> None:
-    """Workflows that draw would look broken, and broken ones would fail for the members."""
+    """Workflows that draw would look broken, and broken ones fail for the members."""
     odd = read_case(case)
     workflow = template(odd)
     if "refused" in odd:
@@ -120,7 +120,7 @@ def test_a_file_is_read_or_its_author_learns_what_to_do(case: Path) -> None:
 
 @pytest.mark.parametrize("there", [True, False])
 async def test_a_running_server_is_asked_for_files_in_folders(tmp_path: Path, there: bool) -> None:
-    """A logo that the server has would count as missing, or a missing one as there."""
+    """A logo that the server has would count as missing, or a missing one as present."""
     own = tmp_path / "own.json"
     asked = {"text": "{{prompt}}", "seed": "{{seed}}", "steps": 4}
     nodes = {
@@ -167,7 +167,7 @@ def authors_server(nodes: Graph, more: dict[str, Any]) -> dict[str, Any]:
 
 
 def stand_in(node: Node) -> dict[str, Any]:
-    """Return a node type that takes just what a node has."""
+    """Return a node type that accepts exactly a node's inputs."""
     kinds = {str: "STRING", int: "FLOAT", float: "FLOAT", bool: "BOOLEAN"}
     inputs = {name: [kinds.get(type(value), "*"), {}] for name, value in node.inputs.items()}
     saves = "save" in node.class_type.casefold() or "filename_prefix" in node.inputs
@@ -180,7 +180,7 @@ def chosen(odd: dict[str, Any]) -> Chosen:
 
 
 def placed(before: Graph, after: Graph) -> dict[str, Any]:
-    """Return what differs: inputs of nodes, and the types of nodes that are new or others."""
+    """Return what differs: inputs of nodes, and the types of new or other nodes."""
     found: dict[str, Any] = {}
     for key, node in after.items():
         old = before.get(key)
@@ -220,7 +220,7 @@ def faults_of(draft: Draft, offered: dict[str, Any]) -> list[str]:
 def test_an_export_becomes_a_template_that_its_authors_server_runs(case: Path) -> None:
     """An operator would have to learn what every node means before anybody can draw.
 
-    One who tries twice would get placeholders within placeholders.
+    A second try would add placeholders to placeholders.
     """
     odd = read_case(case)
     before = export(odd)
@@ -235,7 +235,7 @@ def test_an_export_becomes_a_template_that_its_authors_server_runs(case: Path) -
 
 @in_turn("path", SHIPPED)
 def test_shipped_workflows_are_found_again(path: Path) -> None:
-    """What Usher's own templates take would be missing from those of others."""
+    """The options of Usher's own templates would be missing in other people's."""
     own = shipped(path)
     files = {word: f"{word}.png" for word in own.placeholders & FILES}
     asked = ASKED[own.medium](prompt="a red fox in the snow", seed=9)

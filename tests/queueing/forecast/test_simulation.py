@@ -174,7 +174,7 @@ def test_what_is_plain_needs_no_decision(seeds: range) -> None:
 
 
 def saved_decisions(snapshot: Snapshot, asking: type[Simulation]) -> int:
-    """Return how many decisions less a simulation takes for the same starts, on any like server."""
+    """Return how many fewer decisions a simulation takes for the same starts, on any server."""
     starts, decisions = run(Simulation(snapshot, ten_seconds, most_starts=150))
     all_starts, all_decisions = run(asking(snapshot, ten_seconds, most_starts=150))
     for key, others in all_starts.items():

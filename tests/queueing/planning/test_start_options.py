@@ -79,7 +79,7 @@ def begins(there: Snapshot, backend: str) -> bool:
 @examples(300, quick=60)
 @given(worlds())
 def test_a_model_is_expected_where_the_planner_begins_it(there: Snapshot) -> None:
-    """A job would wait for a server that is down, or for one of two GPUs while the other is lent."""
+    """A job would wait for a server that is down, or for one of two GPUs while the other rests."""
     flux = there.models["flux"]
     found = {name: {host.name for host in gpus} for name, gpus in sites(there, flux)}
     assert {load.backend for load in plan(there).loads} <= found.keys()

@@ -238,7 +238,7 @@ async def test_those_due_first_go_first_also_after_restarts(tmp_path: Path) -> N
 
 
 def test_an_attempt_that_failed_is_repeated_in_time() -> None:
-    """Its turn was forgotten with its failure: it waited until nothing else did, which was never."""
+    """Its time was forgotten with its failure: it waited until nothing else did, so forever."""
     there = installation(
         image_model("flux", vram_mb=16000, load_s=1.0, service_s=60.0),
         image_model("sdxl", vram_mb=16000, load_s=1.0, service_s=20.0),

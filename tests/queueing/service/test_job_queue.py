@@ -86,7 +86,7 @@ async def test_a_discovered_model_can_be_used_at_once_and_replaces_none() -> Non
 async def test_a_model_larger_than_every_gpu_is_taken_where_a_server_offloads(
     *, offloads: bool
 ) -> None:
-    """A job would wait forever for space there will never be, or be refused for nothing."""
+    """A job would wait forever for memory that will never be free, or be refused needlessly."""
     gpu = host("gpu", "comfy", vram_mb=8000)
     gpu = replace(gpu, backends=(replace(gpu.backends[0], offloads=offloads),))
     installation = Installation.of([image_model("flux", vram_mb=16000)], [gpu])
@@ -124,7 +124,7 @@ async def test_a_job_that_is_slower_than_usual_promises_a_later_end() -> None:
 
 @in_virtual_time
 async def test_a_moment_in_which_a_job_starts_hides_no_promise_afterwards() -> None:
-    """A person asking as a job starts would see no time, and so would the queue for a while."""
+    """A person who asks as a job starts would see no time, nor would the queue for a while."""
     installation = one_gpu(image_model("flux", service_s=5.0))
     async with installation.queue() as queue:
         await ended(queue, await installation.ask(queue, "flux", "warm"))

@@ -32,7 +32,7 @@ def installation() -> Installation:
 async def crowd(
     world: Installation, rng: random.Random, told: list[tuple[float, Reason]]
 ) -> list[Begun]:
-    """Let people ask for five minutes and note every second why models wait; return all starts."""
+    """Let people ask for five minutes, recording each second why models wait; return all starts."""
     async with world.queue() as queue:
         for _ in range(300):
             if rng.random() < 0.15:

@@ -53,7 +53,7 @@ async def submitted(installation: Installation, *prompts: str, model: str = "flu
 
 
 async def left_running(folder: Path, **fields: float) -> tuple[Installation, int]:
-    """Kill a queue while its server, with these fields set, runs a job; return installation and job."""
+    """Kill a queue while its server, with these fields set, runs a job; return both."""
     installation = installation_in(folder)
     server = installation.servers["comfy"]
     for name, value in fields.items():

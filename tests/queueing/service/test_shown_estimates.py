@@ -40,7 +40,7 @@ def test_a_range_half_as_wide_replaces_a_wide_one() -> None:
 
 
 def test_once_the_range_has_passed_the_next_one_says_so() -> None:
-    """A job that takes longer would get one new range after another, as if nothing had been said."""
+    """A job that takes longer would get one new range after another, without explanation."""
     first, next_one = estimate(1.0, 2.0), estimate(3.0, 9.0)
     said = told(first, first, next_one, next_one)
     assert said[-1] == replace(next_one, late=True, soon=True)

@@ -140,7 +140,7 @@ async def test_a_server_that_is_frozen_is_hung_up_on(
 async def test_a_commit_without_an_answer_happens_once(
     arrived: bool, database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A repeated commit would make the job twice, a forgotten one would leave it where no one looks."""
+    """A repeated commit would make a job twice; a forgotten one would hide the job."""
     store = JobStore(database)
     await add(store)
     cut = iter([True])
