@@ -27,7 +27,9 @@ from bot.cli.init.scan import FoundServer
 from bot.cli.init.terminal import InitFailed, Keyboard, NoQuestions, Terminal, agreed, ask_for
 from bot.config.host_checks import address_of
 from bot.config.loader import Config, load
+from bot.config.proxies import unusable
 from bot.config.reading import environment
+from bot.config.reading.forms import ENVIRONMENT
 
 EXPECTED = ("http://127.0.0.1:8188", "http://127.0.0.1:1234")
 """The servers written if none was found: ComfyUI and LM Studio."""
@@ -266,6 +268,8 @@ def _own_memory(terminal: Terminal) -> machines.OwnMemory:
 def _arranged(
     options: InitOptions, terminal: Terminal, given: Mapping[str, str]
 ) -> init_files.Arrangement:
+    for sentence in unusable(ENVIRONMENT, given):
+        terminal.tell(f"{sentence}.")
     found = servers(options.servers, terminal, given)
     own = _own_memory(terminal)
     hosts = machines.hosts(found, own, terminal)

@@ -442,6 +442,17 @@ async def test_a_page_that_others_reach_gets_a_token(
     assert f"WEB_TOKEN={web.token.get_secret_value()}" in (tmp_path / "usher.env").read_text()
 
 
+async def test_a_proxy_that_cannot_be_used_is_named_before_anything_is_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What a desktop sends through a SOCKS proxy would leave this machine directly, unseen."""
+    socks = {"ALL_PROXY": "socks5://ada:geheim@127.0.0.1:1080"}
+    await run_init(tmp_path / "config.yaml", NoQuestions(), environ=socks)
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith("ALL_PROXY is a SOCKS proxy")
+    assert "geheim" not in first
+
+
 async def test_a_page_of_this_machine_gets_none_and_a_weak_token_is_refused(
     tmp_path: Path,
 ) -> None:
