@@ -128,11 +128,11 @@ def _changes(job: Job, language: str, abilities: Abilities, images: int) -> Rows
 
 def _onward(job: Job, language: str, abilities: Abilities, images: int) -> Rows:
     """Return the buttons that make something new of images: a video or an edited image."""
-    video = ("video",) if abilities.video else ()
+    can = {"video": abilities.video, "edit-image": abilities.edit}
+    commands = tuple(command for command, able in can.items() if able)
     if images > 1:
-        return _numbered_rows(video, job, language, images)
-    edit = ("edit-image",) if abilities.edit else ()
-    return _filled(tuple(_button(each, job, language) for each in (*video, *edit)))
+        return _numbered_rows(commands, job, language, images)
+    return _filled(tuple(_button(each, job, language) for each in commands))
 
 
 def _by_image(job: Job, language: str, abilities: Abilities, images: int) -> Rows:

@@ -12,7 +12,6 @@ import { say } from "./texts.js";
 const DELETE = "delete"; // under each result: last in its menu, and asked for
 const MAIN = ["copy", "show", "again", "vary", "video", "edit"]; // the first of these that a result has
 const MAIN_COUNT = 2;
-const NUMBERED = 4; // images of a result that have actions of their own
 const SIGN = /^\p{Extended_Pictographic}\p{M}?\s*(?=\p{L})/u; // shown by platforms without icons
 
 /** Return whether a message is a result. */
@@ -47,11 +46,8 @@ function imagesOf(shown) {
 /** Return the bar of actions on the image of a number, or null. A finger gets them as a menu. */
 export function imageActions({ shown, message }, number, on) {
   const buttons = shown.buttons.flat();
-  const job = buttons.find((button) => button.command === DELETE)?.job;
-  if (!job || number > NUMBERED) return null;
+  if (!isResult(shown)) return null;
   const actions = buttons.filter((button) => button.number === number).map((button) => actionOf(button, message, on));
-  const edits = { name: "edit-image", label: say("act_edit_image", { number }), act: () => on.editImage(job, number) };
-  if (on.editsImages()) actions.push(edits);
   if (actions.length === 0) return null;
   const signs = actions.map((action) => {
     const node = actionNode({ ...action, label: "" }, "sign-button");

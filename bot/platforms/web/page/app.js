@@ -38,8 +38,6 @@ const conversation = new Conversation({
   reply: (message, text) => composer.reply(message, text),
   edit: (text) => composer.write(text),
   earlier: (before) => connection.tell({ type: "earlier", before }),
-  editImage: (job, image) => actions.run("edit-image", { job, image }),
-  editsImages: () => composer.making.offered.kinds.some((kind) => kind.name === "edit"),
   enlarge: (shown, file) => large.showMessage(shown, file),
   arrived: (entry, old) => attention.arrived(entry, old, opened()),
 });

@@ -16,7 +16,7 @@ const REACH = 1.5; // screens that lie ready above and below
 
 export class Conversation {
   /** `on` has `press(message, button)`, `reply(message, text)`, `edit(text)`, `earlier(place)`,
-   *  `editImage(job, number)`, `editsImages()`, `enlarge(shown, file)`, `arrived(entry, old)`. */
+   *  `enlarge(shown, file)`, `arrived(entry, old)`. */
   constructor(on) {
     this.on = on;
     this.list = byId("messages");
@@ -265,8 +265,6 @@ export class Conversation {
         this.remove(message);
         this.on.edit(text);
       },
-      editImage: (job, number) => this.on.editImage(job, number),
-      editsImages: () => this.on.editsImages(),
       enlarge: (shown, file) => this.on.enlarge(shown, file),
       goTo: (message) => this.goTo(message),
       quoted: (message) => this.items.get(message)?.entry.shown,

@@ -13,8 +13,8 @@ import { drawCard } from "./waiting.js";
 
 export class Message {
   /**
-   * `on` has what can be done (`press`, `reply`, `edit`, `editImage`, `enlarge`, `goTo`) and what else there
-   * is: the message `quoted(id)`, the models' `queues()`, and whether one `editsImages()`.
+   * `on` has what can be done (`press`, `reply`, `edit`, `enlarge`, `goTo`) and what else there is: the
+   * message `quoted(id)` and the models' `queues()`.
    */
   constructor(id, on) {
     this.on = on;
@@ -41,7 +41,7 @@ export class Message {
     this.part("about", hasMarkdown(shown) ? shown.about : [], (files) => this.drawAbout(files));
     const queues = shown.waits ? this.on.queues() : null;
     this.part("body", [shown.body, queues], () => this.drawText(shown, queues));
-    const onImages = shown.files.filter(isImage).length > 1 && [shown.buttons, this.on.editsImages()];
+    const onImages = shown.files.filter(isImage).length > 1 && shown.buttons;
     this.part("files", [shown.files, shown.sizes, shown.waits, shown.spoiler, onImages, pending?.images],
       () => this.drawFiles(entry));
     this.part("buttons", [shown.buttons, isPast(shown.body) && shown.body, isResult(shown) && shown.files],

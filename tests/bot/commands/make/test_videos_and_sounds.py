@@ -349,12 +349,13 @@ def test_buttons_are_offered_where_a_model_can() -> None:
     assert [commands(line) for line in found] == [{"video", "edit-image"}, {"speak"}, set()]
 
 
-def test_each_of_several_images_can_be_filmed() -> None:
-    """People could only make a video of the first; a form cannot say which one to edit."""
+def test_each_of_several_images_can_be_filmed_and_edited() -> None:
+    """People could only make a video of the first, or a chat refuse so many rows of buttons."""
     job = replace(stand_in(1, "flux", 0.0), request=TextToImage(prompt="cats"))
     able = Abilities(vary=True, upscale=True, video=True, edit=True, speak=True)
     rows = results.of_result(job, "en", able, images=4)
-    assert [each.label for each in rows[-1]] == ["🎞️ 1", "🎞️ 2", "🎞️ 3", "🎞️ 4"]
+    assert [each.label for each in rows[-2]] == ["🎞️ 1", "🎞️ 2", "🎞️ 3", "🎞️ 4"]
+    assert [each.label for each in rows[-1]] == ["🖌️ 1", "🖌️ 2", "🖌️ 3", "🖌️ 4"]
     assert len(rows) <= 5
     assert max(map(len, rows)) <= 4
 

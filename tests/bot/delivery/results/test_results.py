@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 def test_numbered_buttons_say_in_words_what_they_do() -> None:
     """Of four images no one would know what the second 🎲 is for."""
     job = replace(stand_in(7, "flux", 0.0), request=TextToImage(prompt="a cat"))
-    rows = buttons.of_result(job, "en", Abilities(vary=True, upscale=True), images=2)
+    rows = buttons.of_result(job, "en", Abilities(vary=True, edit=True), images=2)
     numbered = [(each.label, each.hint) for row in rows for each in row if each.number]
     assert numbered == [
-        ("🎲 1", "Vary 1"), ("🎲 2", "Vary 2"), ("⬆️ 1", "Upscale 1"), ("⬆️ 2", "Upscale 2"),
+        ("🎲 1", "Vary 1"), ("🎲 2", "Vary 2"), ("🖌️ 1", "Edit image 1"), ("🖌️ 2", "Edit image 2"),
     ]  # fmt: skip
 
 

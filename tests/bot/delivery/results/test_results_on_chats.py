@@ -150,6 +150,27 @@ async def test_every_image_of_an_album_belongs_to_its_job(tmp_path: Path) -> Non
         await fake.wait_for(lambda: not images())
 
 
+async def test_one_image_of_an_album_is_edited_by_its_button(tmp_path: Path) -> None:
+    """The reply would change the first image, whichever was meant."""
+    edits = CONFIG.replace("[text-to-image,", "[text-to-image, image-edit,")
+    async with FakeTelegram() as fake, on_telegram(fake, tmp_path, edits + TELEGRAM) as bot:
+        person = fake.person(7, "Ada")
+        person.says("/image flux a cat --count 2")
+        await fake.wait_for(lambda: len([m for m in person.chat.from_bot if m.file]) == 2)
+        await bot.presenter.settle(240.0)
+        first = next(each for each in person.chat.from_bot if each.buttons)
+        person.presses(first, "🖌️ 2")
+        await fake.wait_for(lambda: person.chat.from_bot[-1].awaits)
+        person.says("make it red", reply_to=person.chat.from_bot[-1])
+        await fake.wait_for(lambda: len([m for m in person.chat.from_bot if m.file]) == 3)
+        drawn, edited = await bot.queue.jobs.get(1), await bot.queue.jobs.get(2)
+        assert drawn is not None
+        assert edited is not None
+        output = await bot.queue.jobs.output(drawn)
+        assert output is not None
+        assert await bot.queue.jobs.inputs(edited) == (output.files[1],)
+
+
 async def test_nothing_follows_a_result_that_is_deleted_while_it_comes(tmp_path: Path) -> None:
     """The second image would appear after its person has deleted both."""
     go_on = asyncio.Event()
