@@ -139,6 +139,7 @@ class Content:
     - `waits`: it is the status of an open job, which a platform may show as a card.
     - `sizes` are the widths and heights in pixels of what it shows or of what an open job will probably
       make, for which a platform may keep room.
+    - `number` is that of the first file among a result's images, if all of them are shown.
     - `refused`: it says why a call was not carried out.
     """
 
@@ -154,6 +155,7 @@ class Content:
     waits: bool = False
     refused: bool = field(default=False, compare=False)
     sizes: tuple[tuple[int, int], ...] = field(default=(), compare=False)
+    number: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

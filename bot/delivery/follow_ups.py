@@ -95,15 +95,15 @@ class FollowUps:
         ref = await place.respond(first)
         if ref is None:
             ref = await place.send(first, None)
-        await self.shown_again(job, ref)
+        await self.shown_again(job, ref, rendered.content)
         if rendered.content.files:
             await place.edit(ref, rendered.content)
         for content in rendered.rest:
-            await self.shown_again(job, await place.send(content, ref))
+            await self.shown_again(job, await place.send(content, ref), content)
 
-    async def shown_again(self, job: Job, ref: MessageRef) -> None:
+    async def shown_again(self, job: Job, ref: MessageRef, content: Content) -> None:
         """Record a message that shows an ended job again, so that replies to it are understood."""
-        await self._records.note_again(job.id, ref, self._clock.now())
+        await self._records.note_again(job.id, ref, self._clock.now(), content.number)
 
     async def ping(self, place: Placement, job: Job, origin: Origin, count: int) -> None:
         """Notify a person that a job has ended, the last of `count`. A lost ping is not resent."""
@@ -156,14 +156,23 @@ class FollowUps:
             await self._records.drop_part(job.id, part)
             raise
         else:
-            await self._end(job, part, sent.message)
-            await self._records.note_others(job.id, sent, self._clock.now())
+            number = content.number if content.files else None
+            await self._end(job, part, sent.message, number=number)
+            await self._records.note_others(job.id, sent, self._clock.now(), number)
             for each in (sent.message, *sent.others) if place.removed() else ():
                 await place.platform.delete(replace(sent, message=each))
         return False
 
     async def _end(
-        self, job: Job, part: str, message: str | None, *, unclear: bool = False
+        self,
+        job: Job,
+        part: str,
+        message: str | None,
+        *,
+        number: int | None = None,
+        unclear: bool = False,
     ) -> None:
         now = self._clock.now()
-        await self._records.end_part(job.id, part, now, message=message, unclear=unclear)
+        await self._records.end_part(
+            job.id, part, now, message=message, number=number, unclear=unclear
+        )

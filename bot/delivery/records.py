@@ -7,6 +7,7 @@ durable when it returns. All methods raise `StoreError`.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count, repeat
 
 from pydantic import TypeAdapter
 
@@ -173,24 +174,33 @@ class MessageRecords:
         row = (job_id, ref.platform, ref.chat, ref.message, now)
         await self._database.submit(_NOTING, row)
 
-    async def note_again(self, job_id: int, ref: MessageRef, now: float) -> None:
+    async def note_again(
+        self, job_id: int, ref: MessageRef, now: float, number: int | None = None
+    ) -> None:
         """Store a further message that shows a job, so that replies to it are understood.
 
-        It may be in any chat. If the job has no status message, this message becomes it.
+        It may be in any chat. If the job has no status message, this message becomes it. `number`
+        is that of the first image among the result's; those sent with it show the next ones.
         """
         sent = await self.message(job_id)
         if sent is None:
             await self.note_message(job_id, ref, now)
-            await self.note_others(job_id, ref, now)
+            await self.note_others(job_id, ref, now, number)
             return
         here = (sent.ref.platform, sent.ref.chat) == (ref.platform, ref.chat)
         place = (None, None) if here else (ref.platform, ref.chat)
-        await self._note_parts(job_id, place, (ref.message, *ref.others), now)
+        await self._note_parts(job_id, place, (ref.message, *ref.others), now, number)
 
-    async def note_others(self, job_id: int, ref: MessageRef, now: float) -> None:
-        """Store the messages that were sent with the status message of a job. Idempotent."""
+    async def note_others(
+        self, job_id: int, ref: MessageRef, now: float, number: int | None = None
+    ) -> None:
+        """Store the messages that were sent with one of a job's in the same chat. Idempotent.
+
+        `number` is that of the image which this one shows.
+        """
         if ref.others:
-            await self._note_parts(job_id, (None, None), ref.others, now)
+            following = None if number is None else number + 1
+            await self._note_parts(job_id, (None, None), ref.others, now, following)
 
     async def _note_parts(
         self,
@@ -198,9 +208,14 @@ class MessageRecords:
         place: tuple[str | None, str | None],
         messages: Sequence[str],
         now: float,
+        first: int | None,
     ) -> None:
         where = " ".join(filter(None, ("again", *place)))
-        rows = [(job_id, f"{where} {message}", *place, message, now) for message in messages]
+        numbers = repeat(None) if first is None else count(first)
+        rows = [
+            (job_id, f"{where} {message}", *place, message, number, now)
+            for message, number in zip(messages, numbers, strict=False)
+        ]
         await self._database.executemany(sql.NOTE_PART, rows)
 
     async def message(self, job_id: int) -> SentMessage | None:
@@ -213,8 +228,17 @@ class MessageRecords:
 
     async def job_of(self, ref: MessageRef) -> int | None:
         """Return the job that a message shows, or None."""
+        row = await self._shown_by(ref)
+        return None if row is None else row[0]
+
+    async def image_of(self, ref: MessageRef) -> int:
+        """Return the number of the image that a job's message shows; 1 if it shows several."""
+        row = await self._shown_by(ref)
+        return 1 if row is None else row[1]
+
+    async def _shown_by(self, ref: MessageRef) -> tuple[int, int] | None:
         row = await self._database.row(sql.JOB_OF, (ref.platform, ref.chat, ref.message) * 2)
-        return None if row is None else int(row[0])
+        return None if row is None else (int(row[0]), int(row[1]))
 
     async def jobs_in(self, platform: str, chat: str, limit: int) -> tuple[int, ...]:
         """Return the newest jobs whose status messages are in a chat, newest first."""
@@ -254,11 +278,21 @@ class MessageRecords:
         return await self._database.write(change)
 
     async def end_part(
-        self, job_id: int, part: str, now: float, *, message: str | None, unclear: bool = False
+        self,
+        job_id: int,
+        part: str,
+        now: float,
+        *,
+        message: str | None,
+        number: int | None = None,
+        unclear: bool = False,
     ) -> None:
-        """Record that a part was sent, or with `unclear` that it may or may not have been."""
+        """Record that a part was sent, or with `unclear` that it may or may not have been.
+
+        `number` is that of the image it shows.
+        """
         state = "unclear" if unclear else "sent"
-        await self._database.execute(sql.END_PART, (state, message, now, job_id, part))
+        await self._database.execute(sql.END_PART, (state, message, number, now, job_id, part))
 
     async def drop_part(self, job_id: int, part: str) -> None:
         """Forget a part that was certainly not sent, so that it may be tried again."""

@@ -122,7 +122,7 @@ class Replies:
             send = partial(platform.send, chat, content, nonce=nonce)
             terms = Terms(upload=bool(content.files))
             sent = await self.patience.ask(call.platform, chat, send, terms)
-            await self.extra_messages.shown_again(shown.job, sent)
+            await self.extra_messages.shown_again(shown.job, sent, content)
 
     async def _send(
         self, call: Invocation, content: Content, reply_to: MessageRef | None

@@ -271,7 +271,8 @@ class ResultRenderer:
         )
         rendered = await self._render_text(content, output.text, limits, language)
         if len(files) > limits.files_per_edit:
-            further = Content(files=files[limits.files_per_edit :], alt=content.alt)
+            number = limits.files_per_edit + 1 if len(files) == len(output.files) else None
+            further = Content(files=files[limits.files_per_edit :], alt=content.alt, number=number)
             return replace(rendered, rest=(*rendered.rest, further))
         return rendered
 

@@ -12,9 +12,9 @@ PUT_MESSAGE = (
 MESSAGE = "SELECT platform, chat, message, sent_at FROM messages WHERE job_id = ?"
 JOBS_IN = "SELECT job_id FROM messages WHERE platform = ? AND chat = ? ORDER BY job_id DESC LIMIT ?"
 JOB_OF = """
-SELECT job_id FROM messages WHERE platform = ? AND chat = ? AND message = ?
+SELECT job_id, 1 FROM messages WHERE platform = ? AND chat = ? AND message = ?
 UNION ALL
-SELECT job_id FROM messages JOIN deliveries USING (job_id)
+SELECT job_id, coalesce(number, 1) FROM messages JOIN deliveries USING (job_id)
 WHERE coalesce(deliveries.platform, messages.platform) = ?
     AND coalesce(deliveries.chat, messages.chat) = ? AND deliveries.message = ?
 """
@@ -48,11 +48,12 @@ BEGIN_PART = (
     " VALUES (?, ?, 'attempting', NULL, ?) ON CONFLICT (job_id, part) DO NOTHING"
 )
 END_PART = (
-    "UPDATE deliveries SET state = ?, message = ?, changed_at = ? WHERE job_id = ? AND part = ?"
+    "UPDATE deliveries SET state = ?, message = ?, number = ?, changed_at = ?"
+    " WHERE job_id = ? AND part = ?"
 )
 NOTE_PART = (
-    "INSERT INTO deliveries (job_id, part, state, platform, chat, message, changed_at)"
-    " VALUES (?, ?, 'sent', ?, ?, ?, ?) ON CONFLICT (job_id, part) DO NOTHING"
+    "INSERT INTO deliveries (job_id, part, state, platform, chat, message, number, changed_at)"
+    " VALUES (?, ?, 'sent', ?, ?, ?, ?, ?) ON CONFLICT (job_id, part) DO NOTHING"
 )
 DROP_PART = "DELETE FROM deliveries WHERE job_id = ? AND part = ?"
 UNCLEAR_PARTS = "SELECT part FROM deliveries WHERE job_id = ? AND state <> 'sent'"

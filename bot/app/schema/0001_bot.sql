@@ -1,4 +1,4 @@
--- schema 110
+-- schema 111
 -- Until 0.1.0 is released, a change of the tables raises this number, also for the other engine.
 
 -- What the bot stores: its messages, people, the web chat, the API and an operator's history. Times
@@ -25,6 +25,7 @@ CREATE TABLE deliveries (
     platform TEXT, -- NULL, like the chat: that of the job's status message
     chat TEXT,
     message TEXT,
+    number INTEGER, -- of the result's image that the message shows; NULL: none, several or unknown
     changed_at REAL NOT NULL,
     PRIMARY KEY (job_id, part)
 ) STRICT, WITHOUT ROWID;

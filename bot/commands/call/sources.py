@@ -107,12 +107,13 @@ async def all_sources(context: Context, call: Call) -> tuple[Source, ...]:
 async def _drawn(context: Context, call: Call) -> Source | None:
     """Return the image of a job that is named or replied to, if the job drew one."""
     job_id = call.whole("id")
+    number = call.whole("number")
     if job_id is not None:
-        return await _image_of(context, call, await shown_job(context, call, job_id))
-    job = await replied_job(context, call)
-    if job is None or not isinstance(job.request, TextToImage):
+        return await _image_of(context, await shown_job(context, call, job_id), number or 1)
+    job, at = await replied_job(context, call), call.invocation.replied_to
+    if job is None or at is None or not isinstance(job.request, TextToImage):
         return None
-    return await _image_of(context, call, job)
+    return await _image_of(context, job, number or await context.records.image_of(at))
 
 
 async def _attached(call: Call) -> Source:
@@ -123,11 +124,10 @@ async def _attached(call: Call) -> Source:
     return Source(file=attached[0])
 
 
-async def _image_of(context: Context, call: Call, job: Job) -> Source:
+async def _image_of(context: Context, job: Job, number: int) -> Source:
     drawn = await drawn_images(context, job)
     if not drawn:
         raise await without_images(context, job)
-    number = call.whole("number") or 1
     if number > len(drawn):
         raise Declined(Refusal(RefusalKind.NO_SUCH_IMAGE, job=job.id, count=len(drawn)))
     return Source(file=drawn[number - 1], job=job)

@@ -132,9 +132,13 @@ async def test_a_part_leads_to_its_job(records: MessageRecords, job_ids: tuple[i
     await records.note_message(job, ref("1"), 5.0)
     await records.begin_part(job, "page 2", 5.0)
     assert await records.parts(job, "telegram", "42") == (ref("1"),)
-    await records.end_part(job, "page 2", 6.0, message="2")
+    await records.end_part(job, "page 2", 6.0, message="2", number=2)
+    await records.note_others(job, replace(ref("2"), others=("3", "4")), 6.0, 2)
+    shown = [await records.image_of(ref(message)) for message in ("1", "2", "3", "4", "9")]
+    assert shown == [1, 2, 3, 4, 1]
     assert await records.job_of(ref("2")) == job
-    assert set(await records.parts(job, "telegram", "42")) == {ref("1"), ref("2")}
+    parts = {ref("1"), ref("2"), ref("3"), ref("4")}
+    assert set(await records.parts(job, "telegram", "42")) == parts
 
 
 async def test_a_message_that_shows_a_job_again_leads_to_it(

@@ -1,4 +1,4 @@
--- schema 110
+-- schema 111
 -- Until 0.1.0 is released, a change of the tables raises this number, also for the other engine.
 
 -- The same tables as for SQLite; ../0001_bot.sql explains them.
@@ -21,6 +21,7 @@ CREATE TABLE deliveries (
     platform text COLLATE "C",
     chat text COLLATE "C",
     message text COLLATE "C",
+    number bigint,
     changed_at double precision NOT NULL,
     PRIMARY KEY (job_id, part)
 );

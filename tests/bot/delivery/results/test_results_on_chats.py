@@ -146,6 +146,16 @@ async def test_every_image_of_an_album_belongs_to_its_job(tmp_path: Path) -> Non
         person.says("/image flux a cat --count 2")
         await fake.wait_for(lambda: len(images()) == 2)
         await bot.presenter.settle(240.0)  # the image is seen before Telegram's answer is read
+        person.says("/vary", reply_to=images()[1])
+        await fake.wait_for(lambda: len(images()) == 3)
+        drawn, varied = await bot.queue.jobs.get(1), await bot.queue.jobs.get(2)
+        assert drawn is not None
+        assert varied is not None
+        output = await bot.queue.jobs.output(drawn)
+        assert output is not None
+        assert await bot.queue.jobs.inputs(varied) == (output.files[1],)
+        person.says("/delete", reply_to=images()[-1])
+        await fake.wait_for(lambda: len(images()) == 2)
         person.says("/delete", reply_to=images()[1])
         await fake.wait_for(lambda: not images())
 

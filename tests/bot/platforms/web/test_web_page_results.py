@@ -305,7 +305,9 @@ async def test_one_of_several_images_is_edited_where_it_stands(
         await page.click("#text")
         await page.type("/image flux a cat --count 2")
         await page.press("Enter")
-        await page.wait("document.querySelector('.shot:nth-child(2) [title=\"Edit image 2\"]') !== null")
+        await page.wait(
+            "document.querySelector('.shot:nth-child(2) [title=\"Edit image 2\"]') !== null"
+        )
         await page.evaluate(
             "document.querySelector('.shot:nth-child(2) [title=\"Edit image 2\"]').click()"
         )
