@@ -60,7 +60,7 @@ class Row(NamedTuple):
 _JOB = {"job": int}
 _NAME = {"name": str}
 _MODEL = {"model": str}
-_BEYOND = {"model": str, "asked": str, "most": str}
+_BEYOND = {"model": str, "asked": float, "most": float}
 _TOO_MANY = {"count": int, "most": int}
 _LENGTH = {"length": int, "limit": int}
 
@@ -98,7 +98,7 @@ class RefusalKind(Enum):
     KIND_NOT_ALLOWED = Row("refused.rule_kind", {"what": Phrase}, api=_NOT_ALLOWED)
     LORA_NOT_ALLOWED = Row("refused.rule_lora", {"name": str}, api=_NOT_ALLOWED)
     TOO_MUCH = Row(
-        "refused.rule_most", {"asked": str, "most": str, "unit": Phrase}, api=_NOT_ALLOWED
+        "refused.rule_most", {"asked": float, "most": float, "unit": Phrase}, api=_NOT_ALLOWED
     )
     PRIVATE_ONLY = Row("refused.rule_private")
     PRIVATE_JOB = Row("refused.rule_private_job", _JOB)

@@ -18,7 +18,7 @@ from bot.people.access import Access, Day, day_of
 from bot.people.people import Person
 from bot.people.upload_quota import HourFull, ReceivedBytes
 from bot.requests.files.images import dimensions
-from bot.requests.rules import Rule, require_loras, require_model, require_small, within
+from bot.requests.rules import Rule, apart, require_loras, require_model, require_small, within
 from bot.requests.word_filter import said_in, unwanted_word
 from bot.texts.catalogue import in_minutes
 from queueing.core.constructors import altering
@@ -80,13 +80,9 @@ _BEYOND = {
 
 
 def _beyond(spec: ModelSpec, what: str, asked: float, most: float) -> Declined:
-    form = _megapixels if what in {"pixels", "memory"} else "{:g}".format
-    kind, values = _BEYOND[what], {"asked": form(asked), "most": form(most)}
-    return Declined(Refusal(kind, model=spec.name, **values))
-
-
-def _megapixels(pixels: float) -> str:
-    return f"{float(f'{pixels / 1e6:.3g}'):g}"
+    scale = 1e6 if what in {"pixels", "memory"} else 1
+    asked, most = apart(asked / scale, most / scale)
+    return Declined(Refusal(_BEYOND[what], model=spec.name, asked=asked, most=most))
 
 
 def _extent(request: Request, usual: Numbers) -> dict[str, float]:

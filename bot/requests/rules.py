@@ -316,9 +316,18 @@ def require_small(rule: Rule, sides: tuple[int, int] | None) -> None:
 def too_much(what: str, asked: float, most: float) -> Refusal:
     """Return the refusal of a value beyond a rule's bound."""
     scale = 1e6 if what == "pixels" else 1
-    return Refusal(
-        RefusalKind.TOO_MUCH,
-        asked=f"{asked / scale:.3g}",
-        most=f"{most / scale:.3g}",
-        unit=Phrase(f"rule.{what}"),
-    )
+    asked, most = apart(asked / scale, most / scale)
+    return Refusal(RefusalKind.TOO_MUCH, asked=asked, most=most, unit=Phrase(f"rule.{what}"))
+
+
+def apart(asked: float, most: float) -> tuple[float, float]:
+    """Return two different numbers rounded to as few digits as show that they differ.
+
+    Digits before the point are never rounded.
+    """
+    shown = ((_rounded(asked, digits), _rounded(most, digits)) for digits in range(3, 7))
+    return next((pair for pair in shown if pair[0] != pair[1]), (asked, most))
+
+
+def _rounded(number: float, digits: int) -> float:
+    return float(f"{number:.{max(digits, len(str(int(number))))}g}")

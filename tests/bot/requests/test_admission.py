@@ -194,7 +194,7 @@ def test_files_at_once_are_counted_before_others_are_looked_at() -> None:
         (Refusal(RefusalKind.NO_IMAGE), {"drawing": Creation(prompt="a", options=DrawingOptions(strength=0.5))}),
         (Refusal(RefusalKind.NO_TEXT), {"drawing": Creation(prompt="")}),
         (Refusal(RefusalKind.TEXT_TOO_LONG, length=4001, limit=4000), {"drawing": Creation(prompt="a" * 4001)}),
-        (Refusal(RefusalKind.BEYOND_PIXELS, model="flux", asked="67.1", most="4.19"), {"drawing": HUGE}),
+        (Refusal(RefusalKind.BEYOND_PIXELS, model="flux", asked=67.1, most=4.19), {"drawing": HUGE}),
     ],
     ids=lambda each: each.kind.name if isinstance(each, Refusal) else "",
 )  # fmt: skip

@@ -18,14 +18,18 @@ from bot.requests.rules import (
     NOTHING,
     Rule,
     RuleTable,
+    apart,
     fitting_size,
     fitting_style,
     offered,
     offers_style,
     require_loras,
     require_model,
+    too_much,
     within,
 )
+from bot.texts.catalogue import plain
+from bot.texts.refusals import sentence
 from queueing.core.catalog import Catalog
 from queueing.core.errors import Refused, UnknownModel
 from queueing.core.requests import Capability, LoraWeight, TextToImage, TextToVideo
@@ -45,6 +49,15 @@ def asker(user: str, *rooms: str, rights: tuple[str, ...] = ()) -> Asker:
 
 def rule(*who: str, where: tuple[str, ...] = (), **fields: Any) -> Rule:
     return Rule(who=frozenset(who), where=frozenset(where), **fields)
+
+
+def test_what_is_asked_and_what_is_allowed_are_told_apart() -> None:
+    """People would read that they may have 1.05 MP and asked for 1.05 MP."""
+    assert apart(1_049_600 / 1e6, 1_048_576 / 1e6) == (1.05, 1.049)
+    assert apart(9600.5, 9600.0) == (9600.5, 9600.0)
+    assert apart(12_345.0, 320.0) == (12_345.0, 320.0)
+    said = plain(sentence(too_much("pixels", 1_049_600, 1_048_576), "de"))
+    assert said == "Hier kannst du höchstens 1,049 MP verlangen, nicht 1,05."
 
 
 def test_a_model_is_offered_if_any_rule_offers_it_or_a_model_that_it_helps() -> None:
