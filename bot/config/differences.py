@@ -32,7 +32,7 @@ OWN: Sequence[tuple[str, ...]] = (
 )
 """The settings that may differ between processes, because their values differ between machines."""
 
-_ORDERED = {("models",)}  # order matters: by default the first able one is used
+_ORDERED = {("models",)}  # order matters: by default the first suitable one is used
 _DIGITS = 4
 GROUP = "group"
 _NAMED = 3  # differences named in a sentence

@@ -144,7 +144,7 @@ class ModelConfig(Section):
 
 
 class DefaultsConfig(Section):
-    """The models used when a command names none. Without a name, the first able one."""
+    """The models used when a command names none. Without a name, the first suitable one."""
 
     image: str | None = None
     edit: str | None = None

@@ -24,7 +24,7 @@ _USUAL_FOR: Mapping[Capability, tuple[str, ...]] = {
 }
 """The commands whose default models come first.
 
-Other capabilities use the first able model.
+Other capabilities use the first suitable model.
 """
 _NONE_ABLE: Mapping[Capability, RefusalKind] = {
     Capability.VISION: RefusalKind.NONE_SEES,
@@ -40,7 +40,7 @@ _NONE_ABLE: Mapping[Capability, RefusalKind] = {
 def usual_model(
     catalog: Catalog, defaults: Sequence[Defaults], person: Person, capability: Capability
 ) -> str:
-    """Return the person's own default model, that of the first `defaults`, or the first able one.
+    """Return the person's own default model, that of the first `defaults`, or the first suitable one.
 
     Raises `Declined` if no model is able.
     """
