@@ -99,7 +99,7 @@ class Command:
 
     @property
     def makes(self) -> tuple[Capability, ...]:
-        """The capabilities of which it needs one, if it makes something new."""
+        """The capabilities of which a model needs one, if the command makes something new."""
         if self.topic is not Topic.MAKE:
             return ()
         models = [each for each in self.params if each.kind is ParamKind.MODEL and each.positional]

@@ -143,7 +143,7 @@ class Unreachable:
 class ReplyPrompt:
     """A bot message that asks for a reply: which command the reply completes, and for which job.
 
-    The command may have options behind it.
+    The command may be followed by options.
     """
 
     command: str

@@ -40,7 +40,7 @@ _NONE_ABLE: Mapping[Capability, RefusalKind] = {
 def usual_model(
     catalog: Catalog, defaults: Sequence[Defaults], person: Person, capability: Capability
 ) -> str:
-    """Return the person's own default model, that of the first `defaults`, or the first suitable one.
+    """Return the person's default model, that of the first `defaults`, or the first suitable one.
 
     Raises `Declined` if no model is able.
     """

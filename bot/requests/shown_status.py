@@ -42,7 +42,7 @@ class ShownStatus:
     def report(self, asker: Asker) -> StatusReport:
         """Return the state of the models that a person may use in a room, and of all hosts.
 
-        The person's own running jobs are there, whatever their models.
+        It includes the person's own running jobs, whatever their models.
         """
         report = self.status.snapshot()
         if (catalog := self._seen_by(asker)) is None:
@@ -74,7 +74,7 @@ def _model(model: ModelStatus, catalog: Catalog) -> ModelStatus:
 
 
 def _reason(reason: Reason | None, catalog: Catalog) -> Reason | None:
-    """Return a reason that names no other model than those of a catalog."""
+    """Return a reason without the name of a model outside a catalog."""
     if reason is None or reason.other is None or reason.other in catalog.models:
         return reason
     return replace(reason, other=None)

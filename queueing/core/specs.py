@@ -297,9 +297,9 @@ def sides(request: TextToImage | TextToVideo, usual: Mapping[str, float]) -> tup
 def frames(
     usual: Mapping[str, float], seconds: float | None = None, fps: float | None = None
 ) -> float | None:
-    """Return how many frames a video has with these wishes; None if that is unknown.
+    """Return how many frames a video has with these options, or None if that is unknown.
 
-    Where the model's default is a number of frames, another rate alone does not change it.
+    If the model's default is a number of frames, a different rate alone does not change it.
     """
     if seconds is None and "frames" in usual:
         return usual["frames"]

@@ -78,7 +78,7 @@ class EventReader:
 def joined_events(data: str) -> list[str]:
     """Return the texts of several events that a server wrote as one; empty for a single event.
 
-    They may be the items of a list.
+    The events may be the items of a list.
     """
     found: list[str] = []
     at, decoder = int(data.startswith("[{")), json.JSONDecoder(strict=False)

@@ -28,7 +28,7 @@ from queueing.core.errors import UnreadableAnswer
 OF_ANSWERS = frozenset({"choices", "error", "done"})
 """The fields by which JSON outside events is recognised; `done` is Ollama's own."""
 OF_JSON = '{"'
-"""The signs in every part of an answer. Words, times and null only keep a connection open."""
+"""Every part of an answer contains this. Words, times and null only keep a connection open."""
 WELL = frozenset({0, 200, "0", "200", "ok", ""})  # codes that are no errors
 _CODES = ("code", "error_code", "status_code")
 _WORDS = ("message", "msg", "error_msg", "status_msg")

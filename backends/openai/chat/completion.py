@@ -386,7 +386,8 @@ def _require_read(reader: AnswerReader, question: CompletionCall) -> None:
 def _cut_to(context_tokens: int) -> Collection[int]:
     """Return how many tokens of a question that exceeds its context Ollama reads.
 
-    It keeps the first 4, or 5 with the sign that begins a text, and the last half of the rest.
+    Ollama keeps the first 4 (or 5 with the token that begins a text), and the last half of the
+    rest.
     """
     return [context_tokens - (context_tokens - kept) // 2 for kept in (4, 5)]
 

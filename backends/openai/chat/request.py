@@ -121,7 +121,7 @@ def require_room(body: Mapping[str, JsonValue], context_tokens: int) -> None:
 
 
 def newest_tokens(body: Mapping[str, JsonValue]) -> int:
-    """Return the least number of tokens that the newest text of a request can have."""
+    """Return the smallest number of tokens that the newest text of a request can have."""
     return sum(map(_least_tokens, _texts(_turns(body)[-1])))
 
 
@@ -132,7 +132,7 @@ def _turns(body: Mapping[str, JsonValue]) -> Sequence[JsonValue]:
 
 
 def _least_tokens(text: str) -> int:
-    """Return the least number of tokens that a text can have.
+    """Return the smallest number of tokens that a text can have.
 
     A token holds at most one word, or a few characters of a script without spaces.
     """

@@ -19,7 +19,8 @@ async def own_job(context: Context, call: Call, job_id: int, *, seen: bool = Fal
     """Return a job the caller may access. Raises `Declined`.
 
     A caller who types another person's job number learns nothing about the job. A caller who
-    presses the button under it, or has `seen` it otherwise, learns that only its owner may do this.
+    presses the button under the job, or has `seen` it otherwise, is told that only its owner may do
+    this.
     """
     job = await context.queue.jobs.get(job_id)
     if job is None:

@@ -65,7 +65,7 @@ _FLAGS = frozenset({ParamKind.FLAG, ParamKind.MASK})
 def clean(text: str) -> str:
     """Return text without control characters, with plain line breaks, trimmed.
 
-    Nothing is left of a text in which nothing can be seen.
+    A text with nothing visible becomes empty.
     """
     kept = _UNWANTED.sub("", text.replace("\r\n", "\n").replace("\r", "\n")).strip()
     return kept if any(each.isprintable() and not each.isspace() for each in kept) else ""
@@ -160,7 +160,7 @@ def prompt_of(command: Command) -> Param | None:
 
 
 def words_in(command: Command, text: str, is_model: Callable[[str], bool]) -> str:
-    """Return the words of a typed call, "" without any. One that is refused is returned as it is."""
+    """Return the words of a typed call, or "". A call that is refused is returned unchanged."""
     prompt = prompt_of(command)
     try:
         values = parse(command, text, is_model)

@@ -1,6 +1,6 @@
 """The chats in which the bot may not write, because it or all members are restricted there.
 
-Telegram reports a restriction of the bot itself. That of all members shows in a refusal only.
+Telegram reports a restriction of the bot itself. One of all members only shows in refusals.
 """
 
 import logging
@@ -24,9 +24,9 @@ _log = logging.getLogger(__name__)
 
 
 class WriteAccess:
-    """Remembers those chats. With a call from one of them, Telegram is asked whether it still is.
+    """Remembers those chats. At a call from one of them, asks Telegram whether this has changed.
 
-    It is asked about a chat at most every half minute, and about no other chats.
+    Telegram is asked about a chat at most every half minute, and about no other chats.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -34,14 +34,14 @@ class WriteAccess:
         self._closed: OrderedDict[int, float] = OrderedDict()  # when to ask again, by chat
 
     def told(self, change: ChatMemberUpdated) -> None:
-        """Take Telegram's report of a change of the bot's own membership in a chat."""
+        """Record Telegram's report that the bot's own membership in a chat has changed."""
         if _writes(change.new_chat_member):
             self._closed.pop(change.chat.id, None)
         else:
             self._close(change.chat.id)
 
     def refused(self, chat_id: int, error: ChatGone) -> None:
-        """Take the refusal of a message."""
+        """Record that Telegram refused a message."""
         if says(error, *MUTED):
             self._close(chat_id)
 
@@ -52,7 +52,7 @@ class WriteAccess:
             self._closed.popitem(last=False)
 
     async def lacking(self, bot: Bot, chat_id: int) -> tuple[str, ...]:
-        """Return the rights that the bot misses to answer in a chat, as far as it knows."""
+        """Return the rights that the bot lacks for answering in a chat, as far as it knows."""
         ask_at = self._closed.get(chat_id)
         if ask_at is None:
             return ()
@@ -65,7 +65,7 @@ class WriteAccess:
 
 
 def _writes(member: ChatMember) -> bool:
-    """Return whether a member is not restricted from writing. Rights of all members are not its."""
+    """Return whether a member may write, apart from restrictions of all members."""
     return not isinstance(member, ChatMemberRestricted) or member.can_send_messages
 
 

@@ -114,9 +114,9 @@ class ShownMessage(Record):
     """The content of a message, as sent to the page and stored in the database (as JSON).
 
     `quiet` marks an answer that other platforms would show only to the caller. `reply_to` is the
-    message it answers. `spoiler` hides the images until the reader reveals them. `about` are
-    the files of the line it answers. `waits` marks the status of an open job. `sizes` are the widths
-    and heights of what it shows or will show, in pixels, as far as the files do not tell.
+    message it answers. `spoiler` hides the images until the reader reveals them. `about` are the
+    files of the message it answers. `waits` marks the status of an open job. `sizes` are the widths
+    and heights in pixels of what it shows or will show, if the files do not state them.
     """
 
     author: Literal["person", "usher"]
