@@ -134,11 +134,12 @@ class Content:
     - `spoiler` hides the images until a reader asks for them.
     - `alt` says what the images show, to those who cannot see them.
     - `voice`: the only file is an answer read aloud, which a platform may show as a voice message.
-    - `awaits`: a reply to this message is expected, so a platform may open the reader's keyboard for it.
-    - `secret`: a platform whose messages the bot keeps itself shows the content once and stores nothing.
+    - `awaits`: a reply to this message is expected, so a platform may open the reader's keyboard.
+    - `secret`: a platform whose messages the bot itself stores shows the content once and stores
+      nothing.
     - `waits`: it is the status of an open job, which a platform may show as a card.
-    - `sizes` are the widths and heights in pixels of what it shows or of what an open job will probably
-      make, for which a platform may keep room.
+    - `sizes` are the widths and heights in pixels of what it shows or of what an open job will
+      probably make, so that a platform can reserve space.
     - `number` is that of the first file among a result's images, if all of them are shown.
     - `refused`: it says why a call was not carried out.
     """

@@ -171,7 +171,7 @@ class LoopShare:
         self._used = 0.0
 
     def fill(self, feed: Callable[[str], bool], lines: Iterator[str]) -> tuple[bool, bool]:
-        """Feed lines for one turn. Returns whether any showed progress and whether all were read."""
+        """Feed lines for one turn. Returns whether any showed progress and if all were read."""
         began, progress = self._clock(), False
         for line in lines:
             progress |= feed(line)

@@ -36,7 +36,7 @@ class Told:
 
 
 def mention(chat: StrictChat, text: str, told: Told, *, room: str, user: str) -> Invocation:
-    """Return a call by a message, which is answered by a message; it records its wait."""
+    """Return a call by a message, whose answer is a message and is recorded in `told`."""
     loop = asyncio.get_running_loop()
     asked_at, edits = loop.time(), chat.edits
 

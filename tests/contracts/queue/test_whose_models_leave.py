@@ -158,7 +158,7 @@ async def test_a_failed_load_costs_nobody_else_a_model_unless_the_gpu_is_named(
 
 
 async def costs_nothing(room: Room, says_so: bool) -> None:
-    """Have requests fail; a server is then short of memory if it `says_so` outside a prompt."""
+    """Have requests fail without an unload; if it `says_so`, a lack of memory does unload."""
     for fault in FAULTS:
         room.own.in_run = fault
         assert await room.asks(room.spec.name, room.harness.quick) is JobState.FAILED

@@ -185,7 +185,7 @@ class Page:
         await self._patiently(f"({condition})", condition)
 
     async def _patiently(self, expression: str, wanted: str) -> Any:
-        """Return what an expression gives once that is true; fail with what the page shows then."""
+        """Return an expression's value once it is true, or fail with what the page shows then."""
         look = (
             "new Promise((done) => { const look = () => {"
             f"const seen = {expression}; if (seen) done(seen); else setTimeout(look, 20); }};"

@@ -15,7 +15,7 @@ PATIENCE = Timeouts(first_s=10.0, idle_s=2.0, total_s=100.0)
 
 
 def given_up_at(*signs: tuple[float, Progress]) -> float:
-    """Return when an attempt is abandoned that reports these steps, each after a pause."""
+    """Return when an attempt is abandoned that reports this progress, each after a pause."""
 
     async def call(report: Report) -> Fetch:
         for pause_s, progress in signs:

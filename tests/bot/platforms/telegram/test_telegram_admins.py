@@ -15,7 +15,7 @@ RIGHT = frozenset({f"telegram:group-admins@{GROUP}"})
 
 
 class Lists:
-    """Answers as Telegram does, or fails; until then, `hangs` makes it wait."""
+    """Answers as Telegram does, or fails, after `takes_s`."""
 
     def __init__(self) -> None:
         self.asked: list[float] = []

@@ -356,7 +356,7 @@ async def test_an_upload_that_is_too_large_is_cut_off(
 
 @pytest.fixture
 def _no_frame_comes_slowly_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Delay the frames of a burst, as a busy machine may."""
+    """Keep the allowance from refilling: on a busy machine, frames come slowly."""
     monkeypatch.setattr(open_page, "FRAMES_PER_S", 0.001)
 
 

@@ -92,7 +92,7 @@ def read_ends(child: subprocess.Popen[bytes], lines: int) -> set[int]:
 
 
 def last_ends(child: subprocess.Popen[bytes]) -> set[int]:
-    """Return what an ending process acknowledged but did not read."""
+    """Return the ids that an ending process has printed and that were not read yet."""
     assert child.stdout is not None
     return {int(line) for line in child.stdout if line.endswith(b"\n")}
 
