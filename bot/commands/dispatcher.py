@@ -46,7 +46,7 @@ from bot.texts.refusals import sentence
 from queueing.core.constructors import altering
 from queueing.core.errors import Fenced, Refused, StoreError
 
-_SLIP = re.compile(r"/[/\s]+([A-Za-z][\w-]*)|/([A-Za-z][\w-]*)@\w+(?=[\s=]|$)")
+_SLIP = re.compile(r"/[/\s]+([^\W\d_][\w-]*)|/([A-Za-z][\w-]*)@\w+(?=[\s=]|$)")
 
 
 def meant(

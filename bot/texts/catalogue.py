@@ -94,11 +94,18 @@ def word(language: str, key: str, **values: str | float) -> str:
     return plain(say(language, key, **values)) if values else _word(language, key)
 
 
+_UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss"})
+
+
 def names_of(command: Command) -> Sequence[str]:
-    """Return all names that people may type for a command, in every language, its own first."""
+    """Return all names that people may type for a command, in every language, its own first.
+
+    Names with umlauts may also be typed without.
+    """
     key = f"called.{command.name}"
-    translated = (each.get(key, command.name) for each in CATALOGUES.values())
-    return tuple(dict.fromkeys((command.name, *command.aliases, *translated)))
+    translated = [each.get(key, command.name) for each in CATALOGUES.values()]
+    plain_names = (each.translate(_UMLAUTS) for each in translated)
+    return tuple(dict.fromkeys((command.name, *command.aliases, *translated, *plain_names)))
 
 
 @lru_cache(maxsize=4096)  # as above

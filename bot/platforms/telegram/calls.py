@@ -127,7 +127,7 @@ class CallReader:
 
     def _typed(self, text: str, entities: Sequence[MessageEntity]) -> TypedCommand | None:
         """Return the command at the start of a text, by its own name if it is one of the bot's."""
-        found = typed(text, entities)
+        found = typed(text, entities, self.known)
         return found and replace(found, command=self.known.get(found.command, found.command))
 
     async def aside(self, call: Invocation) -> Invocation:

@@ -4,7 +4,7 @@ Commands in a text are found by Telegram's own marks ("entities"), which count U
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from telegram import BotCommand, MessageEntity
@@ -19,6 +19,7 @@ LANGUAGES = tuple(CATALOGUES.keys() - {DEFAULT_LANGUAGE})  # the default languag
 HELP_MOST = 256
 MENU_MOST = 100
 
+_NAMED = re.compile(r"/([^\W\d_][\w-]*)(?:@(\w+))?(?=[\s=]|$)")
 _NAME = re.compile(r"[a-z0-9_]{1,32}")
 _BEFORE_EQUALS = re.compile(r"([^\s=-][^\s=]*)=")
 
@@ -32,8 +33,20 @@ class TypedCommand:
     text: str
 
 
-def typed(text: str, entities: Sequence[MessageEntity]) -> TypedCommand | None:
-    """Return the command at the start of a message, or None if there is none."""
+def typed(
+    text: str, entities: Sequence[MessageEntity], known: Collection[str] = ()
+) -> TypedCommand | None:
+    """Return the command at the start of a message, or None if there is none.
+
+    Telegram marks only the plain letters of a name, so names with others must be `known`.
+    """
+    named = _NAMED.match(text)
+    if named is not None and not named[1].isascii() and named[1].lower() in known:
+        return TypedCommand(
+            command=named[1].lower(),
+            addressee=named[2] and named[2].lower(),
+            text=_spaced(text[named.end() :]),
+        )
     marks = (each for each in entities if each.type == MessageEntity.BOT_COMMAND)
     mark = next((each for each in marks if each.offset == 0), None)
     if mark is None:
