@@ -40,8 +40,16 @@ from bot.platforms.web.chat.calls import Calls, answer_id, line_id
 from bot.platforms.web.chat.chat_log import ChatLog, ShownFile, ShownMessage
 from bot.platforms.web.chat.conversations import person_of
 from bot.platforms.web.chat.page_connection import PageConnection
-from bot.platforms.web.chat.protocol import MAX_UPLOAD, CommandRow, ReadOverview, command_rows
+from bot.platforms.web.chat.protocol import (
+    MAX_UPLOAD,
+    CommandRow,
+    FavouriteMark,
+    ReadOverview,
+    ResultsGone,
+    command_rows,
+)
 from bot.platforms.web.chat.renderer import shown_of
+from bot.platforms.web.chat.tab import ChatTab
 from bot.platforms.web.chat.thumbnails import Thumbnails
 from bot.platforms.web.operator.dashboard import DashboardData
 from bot.platforms.web.routes.choices import ChoiceRoutes, Choices
@@ -249,6 +257,7 @@ class Web:
                 catalog=self._catalog,
                 rules=self._rules,
                 live=self._live,
+                tell=self._tell,
             ),
         )
 
@@ -317,6 +326,7 @@ class Web:
         with _stored():
             await self._log.delete(ref.chat, ref.message)
         self._wake(ref.chat)
+        self._tell(person_of(ref.chat), ResultsGone())
 
     def is_group(self, chat: str) -> bool:  # noqa: ARG002 - the protocol's
         """Return False, because every chat belongs to one person."""
@@ -368,9 +378,12 @@ class Web:
         self._lease.require()
         ref = MessageRef(platform=self.name, chat=chat, message=f"once-{secrets.token_hex(10)}")
         shown = await _shown(ref, content, quiet=True, reply_to=None)
-        for tab in self._server.tabs if self._server is not None else ():
-            if tab.person.id == person_of(chat):
-                tab.show_once(ref.message, shown, self._clock.now())
+        for tab in self._tabs(person_of(chat)):
+            tab.show_once(ref.message, shown, self._clock.now())
+
+    def _tell(self, person: str, news: FavouriteMark | ResultsGone) -> None:
+        for tab in self._tabs(person):
+            tab.tell(news)
 
     def _speak(self, user: str, language: str | None) -> None:
         """Switch all open pages of a person to the language they chose."""
@@ -382,6 +395,11 @@ class Web:
         for page in self._pages():
             if page.person.id == person_of(chat):
                 page.wake()
+
+    def _tabs(self, person: str) -> Iterable[ChatTab]:
+        """Return a person's open pages of the chat."""
+        tabs = () if self._server is None else self._server.tabs
+        return [tab for tab in tabs if tab.person.id == person]
 
     def _pages(self) -> Iterable[PageConnection[Any]]:
         return () if self._server is None else self._server.pages

@@ -239,6 +239,21 @@ class NotTaken(Record):
     ]
 
 
+class FavouriteMark(Record):
+    """A file of the person's results became a favourite, or is none any more."""
+
+    type: Literal["marked"] = "marked"
+    job: int
+    number: int
+    favourite: bool
+
+
+class ResultsGone(Record):
+    """Some of the person's results may have been deleted, in any of their conversations."""
+
+    type: Literal["gone"] = "gone"
+
+
 class Language(Record):
     """The page's language: the person's choice, or their browser's."""
 

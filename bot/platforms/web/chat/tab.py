@@ -15,6 +15,7 @@ from bot.platforms.web.chat.protocol import (
     Earlier,
     EarlierMessages,
     EntryRow,
+    FavouriteMark,
     Find,
     FoundConversations,
     FromPage,
@@ -27,6 +28,7 @@ from bot.platforms.web.chat.protocol import (
     PressFrame,
     Remove,
     Rename,
+    ResultsGone,
     Say,
     Seen,
     Submit,
@@ -140,6 +142,10 @@ class ChatTab(PageConnection[FromPage]):
         shown = with_blocks(shown)
         row = EntryRow(message=message, number=last, place=last, at=now, shown=shown)
         self._reply(Messages(conversation=key_of(self._chat), entries=(row,)))
+
+    def tell(self, news: FavouriteMark | ResultsGone) -> None:
+        """Tell the page what has happened to its person's results."""
+        self._reply(news)
 
     def _suggest(self, ask: Suggest) -> Values:
         handler = self._calls.handler

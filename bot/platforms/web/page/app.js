@@ -123,6 +123,7 @@ const connection = new Connection({
     composer.microphone.dictation.go();
     showEmptyPage(welcome.commands);
     talks.welcomed();
+    conversation.connected();
   },
   messages(message) {
     conversation.apply(message.entries, message);
@@ -138,11 +139,19 @@ const connection = new Connection({
   },
   conversations(message) {
     talks.show(message.rows, message.more);
+    attention.read(message.rows, opened());
     see();
     gallery?.soon(); // something may have been made or deleted in another one
   },
+  marked: (message) => actions.marked(message, [...(gallery?.things ?? []), ...large.things]),
+  gone: () => gallery?.soon(),
   form: (message) => forms.show({ ...message, conversation: opened() }),
   taken: free,
+  settled(frame) {
+    if (frame.command !== "delete") return;
+    actions.answered(frame.job);
+    gallery?.soon();
+  },
   refused(message, sent) {
     const reason = say(`refused.${message.reason}`);
     free(message.key);

@@ -12,8 +12,9 @@ const NOT_KNOWN = 4401;
 const TOO_MANY_TABS = 4429;
 
 export class Connection {
-  /** `on` has a method for each message type, `state(name)` for changes of the connection, and
-   *  `owns(person)`, which tells whether what waits to be sent is theirs. */
+  /** `on` has a method for each message type, `state(name)` for changes of the connection,
+   *  `owns(person)`, which tells whether what waits to be sent is theirs, and `settled(message)` for
+   *  one that the server has taken or refused. */
   constructor(on) {
     this.on = on;
     this.conversation = "first";
@@ -141,7 +142,9 @@ export class Connection {
 
   settle(key) {
     const first = this.outbox[0];
-    this.outbox = this.outbox.filter((message) => message.key !== key);
+    const settled = this.outbox.find((message) => message.key === key);
+    this.outbox = this.outbox.filter((message) => message !== settled);
+    if (settled) this.on.settled(settled);
     saveOutbox(this.outbox);
     if (this.outbox[0] !== first) this.flush();
   }

@@ -126,6 +126,12 @@ export class Conversation {
     this.soon();
   }
 
+  /** Ask again for what a broken connection did not bring. */
+  connected() {
+    this.asked = null;
+    this.scrolled();
+  }
+
   /** Return the texts the person has sent, oldest first. */
   lines() {
     return this.order

@@ -15,7 +15,7 @@ const thingOf = (item, hidden) => ({
 });
 
 export class Gallery {
-  /** `large` is the large view, and `on` has `mark(item)`, `marked`, `remove(item)` and `missing(item)`. */
+  /** `large` is the large view, and `on` has `mark(item)`, `stored`, `deleting`, `remove(item)` and `missing(item)`. */
   constructor(large, on) {
     this.large = large;
     this.on = on;
@@ -128,14 +128,15 @@ export class Gallery {
     if (turn === this.turn && byId("gallery-retry").hidden && this.nearEnd()) await this.loadMore();
   }
 
-  /** Return a page that knows every mark the reader made, even while it was on its way. */
+  /** Return a page that knows all that the reader marked or deleted, even while it was on its way. */
   async read(before) {
-    const marked = this.on.marked;
-    await marked;
+    const { stored } = this.on;
+    await stored;
     const answer = await fetch(`gallery?${this.query(before)}`);
     if (!answer.ok) throw new Error(String(answer.status));
     const page = await answer.json();
-    return marked === this.on.marked ? page : this.read(before);
+    if (stored !== this.on.stored) return this.read(before);
+    return { ...page, items: page.items.filter(({ job }) => !this.on.deleting.has(job)) };
   }
 
   query(before) {
@@ -200,6 +201,7 @@ export class Gallery {
     if (!thing) return;
     thing.item.favourite = item.favourite;
     this.tiles.redraw(thing);
+    if (byId("gallery-favourites").getAttribute("aria-pressed") === "true") this.soon();
   }
 }
 

@@ -25,13 +25,14 @@ export const resultAddress = (item) => `gallery/${item.job}/${item.number}`;
  * result as the gallery knows it, or null.
  *
  * `on` has `run(command, item)`, `start(item)` to use an image for the next message, `remove(item)` to
- * ask whether to delete a result, `mark(item)` to change whether it is a favourite, and `missing(item)`
- * for one that could not be loaded.
+ * ask whether to delete a result, `mark(item)` to change whether it is a favourite, `stored`, a promise of
+ * the marks made so far, and `missing(item)` for one that could not be loaded.
  */
 export class Large {
   constructor(on) {
     this.on = on;
     this.dialog = byId("large");
+    this.things = [];
     byId("large-close").textContent = say("close");
     byId("large-close").addEventListener("click", () => this.dialog.close());
     byId("large-image").draggable = false;
@@ -99,6 +100,7 @@ export class Large {
       ({ address: addressOf(file), name: file.name, size: file.size, kind: "image", hidden: spoiler && file.id !== id, item: null }));
     this.show(things, images.findIndex((file) => file.id === id));
     const job = buttons.flat().find(({ command }) => command === "delete")?.job;
+    await this.on.stored; // it tells whether they are marked
     const answer = job ? await fetch(`gallery/${job}`).catch(() => null) : null;
     if (!answer?.ok) return;
     const items = (await answer.json()).items.filter(({ kind }) => kind === "image");

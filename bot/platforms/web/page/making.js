@@ -53,10 +53,13 @@ export class Making {
     clearTimeout(this.soon);
     this.soon = null;
     if (!this.on.connected()) return;
+    const turn = (this.turn = (this.turn ?? 0) + 1);
     try {
       const answer = await fetch("choices");
       if (!answer.ok) return;
-      this.offered = await answer.json();
+      const offered = await answer.json();
+      if (turn < this.drawn) return; // a later one was quicker
+      [this.offered, this.drawn] = [offered, turn];
     } catch {
       return; // what was offered before stays until the connection is back
     }

@@ -15,7 +15,7 @@ export class Attention {
     this.worker = worker;
     this.show = show;
     this.running = new Map(); // by message id: whether its job still runs
-    this.unseen = new Set(); // messages
+    this.unseen = new Map(); // the conversations of messages, or of something new in them
     this.bell = byId("bell");
     this.bell.addEventListener("click", () => this.change());
     addEventListener("focus", () => this.seen());
@@ -31,7 +31,7 @@ export class Attention {
     const running = shown.waits || shown.buttons.flat().some((button) => button.command === "cancel");
     this.running.set(message, running);
     if (old || running || before === false || isSeen()) return;
-    this.unseen.add(message);
+    this.unseen.set(message, conversation);
     this.count();
     if (document.hidden) this.notify(message, bodyText(shown.body), conversation);
   }
@@ -39,9 +39,18 @@ export class Attention {
   /** Take in that a conversation which is not open has something new. */
   elsewhere({ key, title }) {
     if (isSeen()) return;
-    this.unseen.add(key);
+    this.unseen.set(key, key);
     this.count();
     if (document.hidden) this.notify(key, title, key);
+  }
+
+  /** Forget what the person has seen on another page. `opened` is the conversation that is open here. */
+  read(rows, opened) {
+    const read = new Set(rows.filter(({ unread }) => !unread).map(({ key }) => key));
+    if (!document.hidden) read.delete(opened); // it counts as read because it is visible here
+    const before = this.unseen.size;
+    for (const [tag, key] of this.unseen) if (read.has(key)) this.unseen.delete(tag);
+    if (this.unseen.size < before) this.count();
   }
 
   seen() {

@@ -23,6 +23,7 @@ export class Panels {
   constructor(on) {
     this.on = on;
     this.panels = new Map();
+    this.turn = this.least = 0; // of the newest question, and of the oldest whose answer still counts
     document.addEventListener("visibilitychange", () => this.refresh());
   }
 
@@ -47,6 +48,7 @@ export class Panels {
   /** Run a command and return its answer: a `body`, and whether it was `refused`. */
   async act(command, given) {
     const answer = await acted(command, given);
+    this.least = this.turn + 1; // what was asked before may be the state before
     if (command === "settings" && !answer.refused) this.on.changed();
     return answer;
   }
@@ -64,7 +66,10 @@ export class Panels {
     if (!open || document.hidden) return;
     this.timer = setTimeout(() => this.refresh(), REFRESH_MS);
     const address = open.panel.address?.() ?? `panels/${name}`;
+    const turn = ++this.turn;
     const { data, refused } = await fetched(address);
+    if (turn < this.least) return;
+    this.least = turn;
     if (this.panels.get(name) !== open || address !== (open.panel.address?.() ?? address)) return;
     open.trouble.hidden = data !== null;
     write(open.trouble, data === null ? refused || say("panel_trouble") : "");

@@ -19,7 +19,8 @@ export class ResultActions {
    */
   constructor(on) {
     this.on = on;
-    this.marked = Promise.resolve(); // resolves once every mark made so far is stored, or could not be
+    this.stored = Promise.resolve(); // resolves once every mark made so far is stored, or could not be
+    this.deleting = new Set(); // jobs whose deletion the server has not taken yet
   }
 
   /** Run a command on a result; its message appears in the chat. */
@@ -41,8 +42,14 @@ export class ResultActions {
   /** Delete a result after a question. */
   async remove(item) {
     if (!await ask(say("large_delete_sure"), say("large_delete"))) return;
+    this.deleting.add(item.job);
     this.on.deliver(frame("delete", item));
     this.on.removed(item.job);
+  }
+
+  /** Note that the server has taken or refused the deletion of a job. */
+  answered(job) {
+    if (this.deleting.delete(job)) this.stored = this.stored.then(() => {}); // what was read meanwhile is read again
   }
 
   /** Remove a result that could not be loaded or changed if it no longer exists. Returns whether it is gone. */
@@ -70,8 +77,9 @@ export class ResultActions {
   mark(item) {
     const favourite = !item.favourite;
     item.stored ??= item.favourite;
+    item.pending = (item.pending ?? 0) + 1;
     this.show(item, favourite);
-    this.marked = this.marked.then(() => this.store(item, favourite));
+    this.stored = this.stored.then(() => this.store(item, favourite));
   }
 
   show(item, favourite) {
@@ -87,6 +95,17 @@ export class ResultActions {
     } catch {
       this.show(item, item.stored);
       await this.missing(item) || this.on.failed();
+    } finally {
+      item.pending -= 1;
+    }
+  }
+
+  /** Take in a mark that was made on any page of the person, unless one made here is on its way. */
+  marked({ job, number, favourite }, things) {
+    for (const { item } of things) {
+      if (item?.job !== job || item.number !== number || item.pending) continue;
+      item.stored = favourite;
+      this.show(item, favourite);
     }
   }
 }

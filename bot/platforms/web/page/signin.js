@@ -31,6 +31,13 @@ export function owns(person, forget) {
   return !other;
 }
 
+// Signing out, or in as somebody else, holds for all tabs of the browser.
+addEventListener("storage", ({ key, newValue }) => {
+  if (key !== PERSON || newValue !== null) return;
+  sessionStorage.clear();
+  location.reload();
+});
+
 /** Offer to sign out, which forgets the person in this browser, with what `forget` adds. */
 export function showSignOut(offered, forget) {
   const button = byId("signout");

@@ -14,6 +14,7 @@ from bot.core.live_settings import LiveSettings
 from bot.http.files import FileSender, Sendable
 from bot.people.web_people import WebPerson
 from bot.platforms.web.chat.calls import Calls
+from bot.platforms.web.chat.protocol import FavouriteMark
 from bot.platforms.web.chat.thumbnails import Thumbnails
 from bot.platforms.web.routes.assets import require_own_page
 from bot.platforms.web.routes.gallery_store import GalleryFile, GalleryStore, MediaKind, Wanted
@@ -72,7 +73,10 @@ class GalleryAnswer(Record):
 
 
 class GalleryRoutes:
-    """The routes of the gallery. Every file and mark belongs to the person who asks."""
+    """The routes of the gallery. Every file and mark belongs to the person who asks.
+
+    `tell` is called with a person's id and each change of their marks.
+    """
 
     def __init__(
         self,
@@ -84,6 +88,7 @@ class GalleryRoutes:
         catalog: Callable[[], Catalog],
         rules: RuleTable,
         live: LiveSettings,
+        tell: Callable[[str, FavouriteMark], None],
     ) -> None:
         self._who = who
         self._calls = calls
@@ -92,6 +97,7 @@ class GalleryRoutes:
         self._catalog = catalog
         self._rules = rules
         self._live = live
+        self._tell = tell
         self._files = FileSender()
 
     def add_to(self, router: web.UrlDispatcher, path: str = "") -> None:
@@ -157,8 +163,10 @@ class GalleryRoutes:
             raise web.HTTPTooManyRequests
         await self._named(request, person)
         job, number = (int(request.match_info[name]) for name in ("job", "number"))
+        marked = FavouriteMark(job=job, number=number, favourite=request.method == "PUT")
         with _readable():
-            await self._store.mark(job, number, favourite=request.method == "PUT")
+            await self._store.mark(job, number, favourite=marked.favourite)
+        self._tell(person.id, marked)
         return web.Response(status=204)
 
     async def _named(

@@ -161,6 +161,24 @@ async def test_a_conversation_with_a_job_in_work_is_not_deleted() -> None:
         await database.aclose()
 
 
+async def test_a_deletion_is_told_to_the_persons_own_pages() -> None:
+    """The gallery would keep what was deleted in another conversation, or a stranger learn of it."""
+    people = FixedPeople(
+        {"a" * 20: WebPerson(id="ada", name="Ada"), "b" * 20: WebPerson(id="bob", name="Bob")}
+    )
+    async with (
+        running(web_chat(port=0, people=people), ScriptedHandler()) as web,
+        tab(web, cookie="a" * 20) as ada,
+        tab(web, cookie="b" * 20) as bob,
+    ):
+        ref = await web.send(f"ada/{CATS}", Content(body=("a cat",)))
+        await web.delete(ref)
+        await ada.next("gone")
+        await web.send("bob", Content(body=("the end",)))
+        await bob.entry("the end")
+        assert [news for news in bob.unread if news["type"] == "gone"] == []
+
+
 @pytest.mark.parametrize(
     ("line", "title"),
     [

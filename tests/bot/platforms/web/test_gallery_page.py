@@ -7,7 +7,7 @@ import pytest
 
 from tests.bot.people.test_links import CONFIG, Installation, installation
 from tests.bot.platforms.web.test_gallery import MINE, Visitor
-from tests.bot.platforms.web.test_web_page import LAST, chromium
+from tests.bot.platforms.web.test_web_page import HELD, LAST, RELEASE, chromium
 from tests.fakes.programs.chromium import Chromium, Page
 
 __all__ = ["chromium"]  # a fixture of the page's own tests
@@ -112,6 +112,10 @@ async def test_what_was_deleted_elsewhere_leaves(chromium: Chromium, tmp_path: P
         await page.wait("document.querySelector('#large-image').naturalWidth === 512")
         await gallery(other, usher)
         await other.click(".tile")
+        marked = "document.querySelector('[data-does=favourite]').ariaPressed"
+        for state in ("true", "false"):
+            await other.press("f")
+            await page.wait(f"{marked} === '{state}'")  # a mark is there for all pages
         await other.press("Delete")
         await other.click(".ask .danger")
         await page.wait(f"{TILES} === 1")  # although somebody looks at it
@@ -122,6 +126,28 @@ async def test_what_was_deleted_elsewhere_leaves(chromium: Chromium, tmp_path: P
         await page.press("f")
         await page.wait(f"{TILES} === 0 && !document.querySelector('#large').open")
         assert "reached" not in await page.text("#toast")
+        assert [error for error in page.errors if "404" not in error] == []
+
+
+async def test_what_a_reader_deletes_does_not_come_back(chromium: Chromium, tmp_path: Path) -> None:
+    """An answer from before would show it again, and its buttons fail."""
+    async with installation(tmp_path, ABLE) as usher, chromium.page() as page:
+        for words in ("a cat", "a fox"):
+            await Visitor(usher).draws(words)
+        await gallery(page, usher)
+        await page.evaluate(HELD.replace("ADDRESS", "gallery?"))
+        await page.evaluate(
+            "document.getElementById('gallery-kind').dispatchEvent(new Event('change'))"
+        )
+        await page.wait("window.release !== undefined")
+        await page.click(".tile")
+        await page.press("Delete")
+        await page.click(".ask .danger")
+        await page.wait(f"{TILES} === 1")
+        await page.wait("fetch('gallery/2').then((answer) => answer.status === 404)")
+        await page.evaluate(RELEASE)
+        assert await page.evaluate(TILES) == 1
+        await page.press("Escape")
         assert [error for error in page.errors if "404" not in error] == []
 
 

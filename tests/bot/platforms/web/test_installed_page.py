@@ -8,7 +8,7 @@ from bot.platforms.web.platform import Web
 from bot.platforms.web.routes import shell
 from bot.platforms.web.routes.assets import Assets, page_files
 from tests.bot.platforms.web.test_web_page import Stage, chromium, stage
-from tests.bot.platforms.web.web_client import running
+from tests.bot.platforms.web.web_client import running, tab
 from tests.fakes.command_handler import ScriptedHandler
 from tests.fakes.memory_log import MemoryLog, web_chat
 from tests.fakes.ports import port_of
@@ -118,6 +118,10 @@ async def test_a_result_notifies_those_who_asked_for_it(chromium: Chromium) -> N
         await web.send(f"local/{elsewhere}", Content(body=("another",)))
         await page.wait("document.title === '(3) Usher'")
         assert await page.evaluate("window.notified.length") == 3
+        async with tab(web, greet=False) as other:  # another device, on which two of them are read
+            await other.send(type="hello", conversation=elsewhere)
+            await other.send(type="seen")
+            await page.wait("document.title === '(1) Usher'")
 
 
 async def test_a_page_whose_worker_was_not_installed_notifies_by_itself(chromium: Chromium) -> None:

@@ -43,6 +43,21 @@ ATTACKS = (
 )
 
 
+# The next answer from an address arrives only once it is released.
+HELD = """(() => {
+  const send = window.fetch;
+  window.fetch = async (...asked) => {
+    const answer = await send(...asked);
+    if (!asked[0].startsWith("ADDRESS")) return answer;
+    window.answers = (window.answers ?? 0) + 1;
+    if (window.answers === 1) await new Promise((done) => { window.release = done; });
+    return answer;
+  };
+})()"""
+RELEASE = """(release(), new Promise((done) =>
+  requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(done)))))"""
+
+
 class Stage:
     """One person's page, and the bot behind it, played by the test."""
 

@@ -89,6 +89,15 @@ async def test_a_long_history_is_read_to_its_start_and_back(long: Stage) -> None
     ]
 
 
+async def test_a_history_goes_on_after_a_broken_connection(long: Stage) -> None:
+    """What was asked for in the moment of the break would never be asked for again."""
+    page = long.page
+    await page.evaluate(BREAKS)
+    await page.evaluate(f"{SCROLL}.scrollTop = 0")
+    await page.wait("window.broken")
+    await page.wait("document.querySelector('.message .line').innerText < 'message 940'")
+
+
 async def test_a_fast_stream_is_drawn_at_most_once_a_frame(long: Stage) -> None:
     """A slow phone would draw frames that nobody sees, and not react while an answer streams."""
     page = long.page
@@ -104,6 +113,15 @@ async def test_a_fast_stream_is_drawn_at_most_once_a_frame(long: Stage) -> None:
     assert 0 < draws <= frames
 
 
+# The connection breaks when the page asks for earlier messages.
+BREAKS = """(() => {
+  const { send } = WebSocket.prototype;
+  WebSocket.prototype.send = function (text) {
+    if (window.broken || !text.includes('"earlier"')) return send.call(this, text);
+    window.broken = true;
+    this.close();
+  };
+})()"""
 # Counts the frames, and how often the last message has changed.
 DRAWS_AND_FRAMES = """(() => {
   [window.draws, window.frames] = [0, 0];

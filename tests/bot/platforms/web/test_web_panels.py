@@ -14,7 +14,7 @@ from bot.people.web_people import FixedPeople, WebPerson
 from bot.platforms.web.platform import Web
 from bot.platforms.web.routes.panels import MAX_BODY, PANELS
 from tests.bot.platforms.web.dashboard.test_operator_bot import crowded_bot
-from tests.bot.platforms.web.test_web_page import chromium
+from tests.bot.platforms.web.test_web_page import HELD, RELEASE, chromium
 from tests.bot.platforms.web.web_client import running
 from tests.fakes.command_handler import ScriptedHandler
 from tests.fakes.memory_log import web_chat
@@ -142,4 +142,24 @@ async def test_a_person_sets_uses_watches_and_finds(
         await page.type("submarine")
         await page.wait_text("None of the jobs", "#history")
         await page.wait(f"document.documentElement.scrollWidth <= {width}")
+        assert page.errors == []
+
+
+@pytest.mark.browser
+@pytest.mark.thorough
+async def test_an_answer_from_before_a_change_is_not_shown_after_it(
+    tmp_path: Path, chromium: Chromium
+) -> None:
+    """A setting would jump back right after it was saved, and be saved again by mistake."""
+    async with crowded_bot(tmp_path) as (_, web), chromium.page() as page:
+        await page.goto(f"{web.url}#settings")
+        await page.wait("document.getElementById('setting-image')?.options.length > 2")
+        await page.evaluate(HELD.replace("ADDRESS", "panels/settings"))
+        await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+        await page.wait("window.release !== undefined")
+        await choose(page, "image", "sdxl")
+        await page.wait_text("Saved.", "#settings")
+        await page.wait("window.answers > 1")
+        await page.evaluate(RELEASE)
+        assert await page.evaluate("document.getElementById('setting-image').value") == "sdxl"
         assert page.errors == []
