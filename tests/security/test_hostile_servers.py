@@ -86,14 +86,14 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostileServer]:
 
 @pytest.fixture
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let clients wait only shortly wherever they wait at all."""
+    """Let clients wait only shortly for the hostile server."""
 
     def shortly(method: Any, word: str) -> Any:
         kinds = inspect.signature(method)
 
         def called(*given: Any, **named: Any) -> Any:
             bound = kinds.bind(*given, **named)
-            if bound.arguments[word] is not None:
+            if ASKED.get() is not None and bound.arguments[word] is not None:
                 bound.arguments[word] = min(SHORT_S, bound.arguments[word])
             return method(*bound.args, **bound.kwargs)
 
