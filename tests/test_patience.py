@@ -62,7 +62,7 @@ NAMES = ("TIMEOUT_S", "ANSWER_S", "GRACE_S", "STOP_S", "SILENCE_S", "CONNECT_S",
 FIELDS = {"load_s", "first_s", "idle_s", "total_s"}  # of `Timeouts`
 GIVEN = {"piece_s", "silent_s", "try_s", "wall_s"}  # to whatever takes them
 LEAST_S = 3.0
-# A busy machine would lose its posts by a shorter one; a test ends it by its own hand.
+# A busy machine would lose its roles with a shorter one; tests end it explicitly.
 SHIPPED_LEASE_S = ClusterConfig().lease_s
 LEASES = {
     "bot/config": "texts that are compared, and run by no one",

@@ -86,7 +86,7 @@ def test_a_task_makes_the_environment_once_and_hands_everything_on(copy: Path) -
     assert first.stderr.startswith("preparing .venv")
     venv, cwd, arguments = first.stdout.strip().split(" ", 2)
     assert Path(venv).resolve() == (copy / ".venv").resolve()
-    assert Path(cwd).resolve() == elsewhere.resolve()  # files are where the caller stands
+    assert Path(cwd).resolve() == elsewhere.resolve()  # files are in the caller's folder
     assert arguments == "['demo', '--say', '/image flux a cat']"
     again = do(copy, "usher", "version")
     assert (again.returncode, again.stderr) == (7, "")

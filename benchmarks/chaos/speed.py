@@ -172,7 +172,7 @@ async def _lags(programs: Sequence[Program], database: str, count: int) -> list[
 
 
 async def _measure_once(folder: Path, server: str, count: int, size: Size) -> dict[str, float]:
-    """Measure so many processes once."""
+    """Measure this many processes once."""
     with ExitStack() as stack:
         database = stack.enter_context(new_database(server))
         ports, pids = [free_port() for _ in range(count)], []
@@ -210,7 +210,7 @@ async def _measure(server: str, count: int, size: Size) -> dict[str, dict[str, f
 
 
 def measure(database: str | None, processes: int, *, quick: bool) -> dict[str, dict[str, float]]:
-    """Return the figures of one process and of so many; start a server if none is named."""
+    """Return the figures of one process and of this many; start a server if none is named."""
     with ExitStack() as stack:
         if database is None:
             if (programs := binaries()) is None:

@@ -138,7 +138,7 @@ def plain_connection(database: OwnDatabase) -> PlainFile | PlainSession:
 
 
 async def together(workers: int, work: Callable[[], Coroutine[None, None, None]]) -> float:
-    """Run so many workers and return the seconds until all are done."""
+    """Run this many workers and return the seconds until all are done."""
     started = time.perf_counter()
     async with asyncio.TaskGroup() as group:
         for _ in range(workers):

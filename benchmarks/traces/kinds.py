@@ -18,7 +18,7 @@ def host(number: int, *backends: str, serial: bool = False) -> TraceHost:
 
 
 def hosts(count: int) -> list[TraceHost]:
-    """Return so many hosts, each with one server."""
+    """Return this many hosts, each with one server."""
     return [host(number) for number in range(1, count + 1)]
 
 

@@ -37,7 +37,7 @@ FIRST_RUNS = "first-runs"
 
 
 async def measure(seed: int, minutes: float, size: float, world: World) -> tuple[Run, Watch]:
-    """Let the crowd live for so many minutes and return what was seen."""
+    """Let the crowd live for this many minutes and return what was seen."""
     random = Random(seed)
     installation = installation_of(random, world)
     crowd = Crowd(random, world.models, size)

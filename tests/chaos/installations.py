@@ -12,7 +12,7 @@ from tests.chaos.people.programs import VECTORS
 from tests.chaos.servers import Book, CountingComfyUI, CountingLlm, shown_number
 from tests.chaos.verdict import Queue, Row, Verdict
 
-VIDEO_KINDS = 0.06  # of what is asked in chats; encoding takes its time
+VIDEO_KINDS = 0.06  # of what is asked in chats; encoding takes long
 SERVER_DIES = 0.25  # of the program's deaths: a server dies around then, too
 
 

@@ -52,7 +52,7 @@ def test_a_call_without_the_post_is_a_breach() -> None:
     after = Heard(at=6.0, who=FIRST, platform="discord", what="identify")
     assert two_listeners(mine) == []
     assert len(two_listeners(others)) == 1
-    assert len(two_listeners(after)) == 1  # without a post of its own it goes with the queue
+    assert len(two_listeners(after)) == 1  # without its own role it belongs to the queue's
 
 
 def test_the_next_change_is_the_next_holders() -> None:

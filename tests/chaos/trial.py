@@ -95,7 +95,7 @@ class Trial:
         )
         await asyncio.wait([asking])
         if not asking.cancelled():
-            asking.result()  # people who break down must not make a trial look good
+            asking.result()  # a crowd that fails must not make a trial look good
         await self._outages.over()
 
     def _config(self, world: World) -> Path:

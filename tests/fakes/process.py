@@ -86,7 +86,7 @@ class GpuComfyUI(FakeComfyUI):
         before, self._file = self._file, file
         if self._gpu is not None and before is not None and before != file:
             holder = f"comfyui:{before}"
-            # A driver shows freed memory late; what the server says has gone by then.
+            # A driver shows freed memory late, when the server has long reported it as free.
             asyncio.get_running_loop().call_later(self._lingers_s, self._gpu.give, holder)
 
     async def _execute_node(self, item: _Item, node: str, tell: Any) -> dict[str, Any] | None:
@@ -96,7 +96,7 @@ class GpuComfyUI(FakeComfyUI):
         if kind in LOADERS and self._gpu is not None:
             file = inputs.get("ckpt_name") or inputs["unet_name"]
             if file != self.memory:
-                self.memory = None  # the old one goes before the new one comes
+                self.memory = None  # the old model is unloaded before the new one is loaded
                 if not self._gpu.take(f"comfyui:{file}", self._sizes.get(file, 1000)):
                     raise _NodeError(node, kind, "torch.OutOfMemoryError", "Allocation on device")
         return await super()._execute_node(item, node, tell)

@@ -317,7 +317,7 @@ class Chaos:
     async def _quiet(self, store: JobStore, over: asyncio.Future[bool]) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(QUIET_WITHIN_S):
-                # Looking every few seconds costs nothing in virtual time.
+                # Checking every few seconds costs nothing in virtual time.
                 while len(self.accepted) < self.jobs or await store.open_jobs():  # noqa: ASYNC110
                     await asyncio.sleep(5.0)
             if not over.done():

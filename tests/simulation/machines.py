@@ -18,7 +18,7 @@ class FakeHostControl(HostControl):
 
     servers: Mapping[str, FakeServer]
     takes_s: float | None = TAKES_S
-    deaf: int = 0  # calls that get lost
+    deaf: int = 0  # calls that are lost
     refuses: bool = False
     sinks_s: float = 5.0
     calls: list[float] = field(default_factory=list)

@@ -357,7 +357,7 @@ class Soak:
     async def _people(self) -> None:
         """Make requests, more in the evening than at night."""
         loop, end_s = asyncio.get_running_loop(), self._report.days * DAY_S
-        round_s = min(end_s, DAY_S)  # a soak of hours has its night and its evening too
+        round_s = min(end_s, DAY_S)  # even a soak of hours has a night and an evening
         names = list(MODELS)
         weights = [MODELS[name][3] for name in names]
         async with asyncio.TaskGroup() as group:

@@ -42,7 +42,7 @@ async def test_progress_steps_and_previews_are_reported(fake: FakeComfyUI, comfy
         (step, 4) for step in range(1, 5)
     ]
     previews = [report for report in reports if report.preview]
-    assert len(previews) >= 3  # the first may be faster than the word how previews are wanted
+    assert len(previews) >= 3  # the first may come before the request for previews arrives
     assert all(report.fraction for report in previews)
 
 

@@ -70,7 +70,7 @@ async def test_json_goes_there_and_back(serve: Serve) -> None:
     http = await serve(echo)
     body: JsonValue = {"a": ["ü", 1, None, "😀"]}
     assert await http.post_json("/x", body) == {"got": body}
-    # Half a sign is sent as it is and comes back as one that can be stored and shown.
+    # Half a character is sent unchanged and comes back as one that can be stored and shown.
     assert await http.post_json("/x", {"a": "x\ud800"}) == {"got": {"a": "x?"}}
     # A caller's body may hold numbers that only Python writes and reads.
     assert await http.post_json("/x", {"a": float("nan")}) == {"got": {"a": None}}

@@ -123,7 +123,7 @@ async def test_a_gpu_that_hangs_takes_one_thread_and_none_of_the_others(
     """After a few measurements all of the few threads would hang, and no image could be read."""
     file = tmp_path / "sys/class/drm/card1/device/mem_info_vram_total"
     file.unlink()
-    os.mkfifo(file)  # to open it waits until another program writes to it
+    os.mkfifo(file)  # opening it waits until another program writes to it
     runs_out(monkeypatch, probe._calls, "_timeout_s")
     assert [await probe.free_mb(replace(HOST, gpu="amd:0")) for _ in range(9)] == [None] * 9
     assert "does not answer" in probe.why_not("amd:0")

@@ -201,7 +201,7 @@ async def test_four_photos_of_a_phone_fit_into_a_servers_limit(kind: str) -> Non
         assert (await output(backend, work(files, edit=True))).files
         body = fake.asked("/v1/images/edits")[-1:] or fake.asked(DRAWN[kind])[-1:]
     sent = len(json.dumps(body, default=lambda data: data.decode("latin-1")))
-    assert sent < 15_000_000  # what LocalAI takes unless told otherwise
+    assert sent < 15_000_000  # LocalAI's default limit
 
 
 async def test_white_is_painted_where_a_mask_is_transparent(subtests: pytest.Subtests) -> None:
@@ -472,7 +472,7 @@ async def test_swarmui_is_asked_again_in_a_new_session_after_its_restart() -> No
         await backend.load(model())
         assert (await output(backend, work())).files
         await backend.probe()
-        assert len(fake.sessions) == 1  # sessions are used again, not piled up
+        assert len(fake.sessions) == 1  # sessions are reused
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from queueing.core.errors import (
 from tests.backends.images.test_images import DRAWN, connected, output, work
 from tests.fakes.servers.painters import KINDS, image
 
-LISTS = ["localai", "vllm-omni", "generic"]  # those that answer OpenAI's lists
+LISTS = ["localai", "vllm-omni", "generic"]  # with answers in the form of OpenAI's lists
 
 
 def items(*rows: dict[str, str]) -> Callable[[], web.Response]:

@@ -115,7 +115,7 @@ def test_a_video_that_takes_the_process_over_reaches_nothing(
         pytest.skip("this kernel has no seccomp, or lets no process use it")
     for act, harmful in TRIED.items():
         with subtests.test(act):
-            # Without a sandbox the same act succeeds, or the test would hold nothing.
+            # Without a sandbox the same act succeeds, or the test would prove nothing.
             doing = harmless(harmful)
             assert outcome(doing, folder, held="") in {"done", ""}
             (folder / "there").write_text("secret")

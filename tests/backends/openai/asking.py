@@ -22,7 +22,7 @@ from tests.fakes.llm.llm import FakeLlm as Fake
 
 ANSWER = "the cat sat on the mat"
 TOLD = ("lmstudio", "ollama", "llamacpp-router", "llamaswap")  # those that load and unload
-MUTE = ("llama-cpp-python", "generic")  # those that do not tell what is loaded
+MUTE = ("llama-cpp-python", "generic")  # those that do not report what is loaded
 ALL = (*TOLD, "lmstudio-0.3", "llamacpp", "vllm", *MUTE)
 
 

@@ -157,7 +157,7 @@ QUOTES: tuple[Callable[[str], JsonValue], ...] = (
     lambda said: {"error": f"an error was encountered while running the model: {said}, he said"},
     lambda said: said,
 )
-GUILTLESS = {Rejected, UnknownFailure}  # they take nothing from anybody else
+GUILTLESS = {Rejected, UnknownFailure}  # they unload nobody else's model
 
 
 @pytest.mark.parametrize("classify", [openai.classify, images.classify], ids=["text", "image"])

@@ -53,7 +53,7 @@ def test_the_newest_lines_are_kept_without_secrets(log: io.StringIO) -> None:
     assert "INFO    bot.x: token [hidden] \\u001b[31m" in lines[0].text
     told = "".join(line.text for line in lines)
     assert not any(secret in told for secret in (CANARY, *TOKENS))
-    assert logs.TAIL.after(10**9) == logs.TAIL.after(0)  # the numbers of an earlier run
+    assert logs.TAIL.after(10**9) == logs.TAIL.after(0)  # the number is of an earlier run
 
 
 def test_a_record_is_one_line_for_people(log: io.StringIO) -> None:
@@ -73,7 +73,7 @@ def test_nothing_steers_the_terminal_of_who_reads(form: Literal["text", "json"])
     try:
         bytes.fromhex("x" if words else "")
     except ValueError as error:
-        error.add_note(words)  # stands in the traceback as it is
+        error.add_note(words)  # appears unchanged in the traceback
         logging.getLogger("bot").exception("a server said %s", words)
     told = stream.getvalue()
     if form == "json":

@@ -186,7 +186,7 @@ async def test_the_bot_shows_that_it_lives_and_that_it_stopped(tmp_path: Path) -
     sign = heartbeat.file_of(database)
     fresh = json.loads(sign.read_text())
     for stale in (
-        {"at": fresh["at"] - heartbeat.LATE_S - 1},  # the loop hangs: the file alone is no sign
+        {"at": fresh["at"] - heartbeat.LATE_S - 1},  # the loop hangs: the file alone proves nothing
         {"at": fresh["at"] + heartbeat.LATE_S},  # of another machine
         {"boot": "another"},
     ):

@@ -140,7 +140,7 @@ async def test_each_command_makes_a_job_only_where_a_rule_allows_it(running: Bot
 
 @in_virtual_time
 async def test_no_answer_names_a_model_that_its_reader_may_not_use() -> None:
-    """People would be told of models and queues that are not their business."""
+    """People would see models and queues that they may not use."""
     models = [image_model(name, vram_mb=16000, service_s=100.0) for name in ("flux", "pen")]
     rules = (Rule(who=frozenset({"fake:7"})), Rule(models=frozenset({"pen"})))
     async with bot_with(*models, rules=rules, service_s=100.0) as running:

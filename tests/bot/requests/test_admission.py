@@ -96,7 +96,7 @@ async def asked(
     waiting: int = 1000,
     files_mb: int | None = None,
 ) -> Job | Refusal:
-    """Return the result of asking once, after so many others."""
+    """Return the result of asking once, after this many others."""
     async with services(limits=limits, waiting=waiting, files_mb=files_mb) as (service,):
         for number in range(before):
             await service.draw(SubmissionDetails(person=person, key=f"b{number}"), drawing)

@@ -38,7 +38,7 @@ from tests.fakes.programs.postgres_server import (
 )
 
 LEASE_S = 3.0
-CLOCKS_S = (0.0, 30.0, -50.0)  # one that is more than a minute off leads nothing
+CLOCKS_S = (0.0, 30.0, -50.0)  # a process whose clock is more than a minute off does not lead
 PAUSE_S = (0.5, 2.5)  # between disturbances
 _JOBS = f"SELECT {COLUMNS} FROM jobs WHERE model <> '{FILLER}' ORDER BY id"
 _LEADER = "SELECT holder FROM roles WHERE name = 'queue' AND holder <> ''"
@@ -48,7 +48,7 @@ cluster: {{{{lease_s: {LEASE_S}, listen: "{{listen}}", advertise: "{{advertise}}
 
 
 class ClusterTrial:
-    """So many disturbances of so many processes; `waiting` jobs are in the queue beforehand."""
+    """A number of disturbances of several processes; `waiting` jobs are in the queue beforehand."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class ClusterTrial:
         asking.cancel()
         await asyncio.wait([asking])
         if not asking.cancelled():
-            asking.result()  # people who break down must not make a trial look good
+            asking.result()  # a crowd that fails must not make a trial look good
         await self._quiet(world, server, verdict)
         verdict.faults += await world.web.last_look()
         for machine in self._machines:

@@ -12,7 +12,7 @@ from random import Random
 from tests.chaos.people.chats import Asked, Chats, Seen, Words
 from tests.chaos.people.program_media import STAND_INS
 
-MOST_OPEN = 24  # requests; a slow machine must not be asked ever more
+MOST_OPEN = 24  # requests; the backlog of a slow machine must not keep growing
 STOPPING = "Nothing was accepted; please try again"
 CANCELS = 0.08
 IN_GROUP = 0.04

@@ -128,7 +128,7 @@ class OnApi:
     def replies(self, request: Asked) -> list[Seen]:
         call: ProgramCall = request.call
         if call.given is HUNG_UP and request.job is None:
-            return []  # it left before it was accepted
+            return []  # the caller left before it was accepted
         return [self._seen(call, request)]
 
     async def press_cancel(self, request: Asked, message: Seen) -> None:

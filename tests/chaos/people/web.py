@@ -17,7 +17,7 @@ from tests.fakes.ports import port_of
 
 TOKEN = "the-operators-own-token"
 INVITED = "Ada"
-ANSWERED_WITHIN_S = 3.0  # an answer that says less than a result may be lost with a run
+ANSWERED_WITHIN_S = 3.0  # an answer without a result may be lost with a run
 SAME_WITHIN_S = 10.0
 NOT_STORED = "not-stored"
 _KEY = re.compile(r"ush_[\w-]{43}")

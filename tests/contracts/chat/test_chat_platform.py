@@ -185,7 +185,7 @@ async def test_several_images_with_buttons_are_shown_and_taken_back(
     assert await stage.files(ref) == len(images)
     await platform.edit(ref, words("deleted"))
     assert await stage.reads(ref) == "deleted"
-    if platform.limits.files_per_edit > 1:  # a photo on Telegram keeps its picture
+    if platform.limits.files_per_edit > 1:  # on Telegram, a photo message cannot lose its picture
         assert await stage.files(ref) == 0
 
 

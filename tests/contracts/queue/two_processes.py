@@ -58,7 +58,7 @@ class Two:
             beside = asyncio.ensure_future(second(self.other))
             async with asyncio.timeout(BOUND_S):
                 while not (beside.done() or await self.one.read(_someone_waits)):
-                    pass  # the server has been asked meanwhile
+                    pass  # the server has been asked by now
         finally:
             held.release()
         return list(await asyncio.gather(doing, beside, return_exceptions=True))
@@ -104,7 +104,7 @@ async def gone(run: str, seen_by: Database) -> None:
     """Wait until the server has noticed that a connection's user has ended."""
     async with asyncio.timeout(BOUND_S):
         while run in await seen_by.runs():
-            pass  # the server has been asked meanwhile
+            pass  # the server has been asked by now
 
 
 def _someone_waits(connection: Connection) -> bool:

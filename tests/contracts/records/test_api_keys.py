@@ -22,7 +22,7 @@ async def test_a_new_key_is_known_by_its_secret_alone(keys: ApiKeys) -> None:
 
 
 async def test_two_keys_are_never_alike(keys: ApiKeys) -> None:
-    """The second would end the first."""
+    """The second key would end the first."""
     made = [await keys.new("web:ada", "Ada", name="", now=5.0) for _ in range(5)]
     assert len({secret for _, secret in made}) == len({key.id for key, _ in made}) == 5
 

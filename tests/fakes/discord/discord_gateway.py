@@ -41,7 +41,7 @@ class Gateway:
         self.identify_every_s = 0.0  # a session that begins sooner after another is ended at once
         self.ended_at_once = 0
         self.ended: list[int | None] = []  # sessions, with which code
-        self.deaf = False  # whether their ends are never confirmed
+        self.deaf = False  # whether their ends remain unconfirmed
         self._identified_at = float("-inf")
         self._sockets: dict[web.WebSocketResponse, Shard] = {}
         self._sequence = 0

@@ -101,14 +101,14 @@ class Channel:
     thread: bool = False
     parent: int | None = None  # a thread's channel, or a channel's category
     forum: bool = False  # takes posts, which are threads, and no messages
-    away: bool = False  # the bot is no member there; only who has installed it can call it
-    told: bool = True  # the gateway tells of it when the bot connects
+    away: bool = False  # the bot is no member there; only people who have installed it can call it
+    told: bool = True  # the gateway reports it when the bot connects
     guild: int = GUILD_ID
     archived: bool = False
     permissions: int = INVITED  # of the bot
     refusal: tuple[int, int] | None = None  # status and code of every answer, once set
     all_messages: list[FakeMessage] = field(default_factory=list)
-    by_nonce: dict[str, FakeMessage] = field(default_factory=dict)  # deleted ones as well
+    by_nonce: dict[str, FakeMessage] = field(default_factory=dict)  # including deleted ones
 
     @property
     def messages(self) -> list[FakeMessage]:
@@ -186,7 +186,7 @@ class Fault:
     retry_after: float | None = None
     acting: bool = False
     drop: bool = False
-    page: str | None = None  # a body that is no JSON, as Cloudflare's
+    page: str | None = None  # a body that is no JSON, such as Cloudflare's
     until: asyncio.Event | None = None  # the answer, a right one, comes only then
 
     def matches(self, method: str, path: str) -> bool:

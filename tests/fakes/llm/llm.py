@@ -282,7 +282,7 @@ class FakeLlm:
                 request.transport.close()
                 return response
             if event == DONE:
-                slot.free()  # real servers are done with an answer before they say so
+                slot.free()  # real servers free the slot before they send the end
             await response.write(event.encode())
         return response
 

@@ -81,7 +81,7 @@ class Model:
     kept: int = 4  # tokens that Ollama keeps of the beginning of a question it cuts
     size: int = 4 * 1024**3
     polls_to_ready: int = 0  # llama.cpp's router loads behind the caller's back
-    deleted: bool = False  # Ollama lists it no more, and keeps it in memory
+    deleted: bool = False  # Ollama no longer lists it, but keeps it in memory
     on_gpu: float = 1.0  # share of a loaded copy, the rest being in the machine's memory
     loads: int = 0
     running: int = 0

@@ -70,7 +70,7 @@ def too_long(kind: str, tokens: int, model: Model, body: Any) -> web.Response | 
         text = f"Trying to keep the first {tokens} tokens when context the overflows. However, the model is loaded with context length of only {model.context} tokens"
         return answer_json(200, {"error": text})
     if kind == "llama-cpp-python" and body.get("stream"):
-        return None  # it says so in the log only, and breaks the stream
+        return None  # it only writes to the log, and breaks the stream
     text = f"This model's maximum context length is {model.context} tokens. However, you requested {tokens} tokens"
     return error(kind, 400, text, "invalid_request_error", "context_length_exceeded")
 

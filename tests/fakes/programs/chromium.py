@@ -114,7 +114,7 @@ class Page:
                 self._notice(message["method"], message["params"])
                 continue
             answer = self._answers.pop(message["id"])
-            if not answer.done():  # else no one waits for it any more
+            if not answer.done():  # otherwise no one waits for it any more
                 answer.set_result(message)
         for answer in self._answers.values():
             answer.set_exception(AssertionError("Chromium went away"))

@@ -191,7 +191,7 @@ class Refusal(Exception):
 class Limits:
     """Telegram's documented limits on sending and editing; None in a field removes that limit.
 
-    Each is so many requests in so many seconds.
+    Each is a number of requests in a number of seconds.
     """
 
     private: tuple[int, float] | None = (1, 1.0)

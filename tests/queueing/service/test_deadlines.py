@@ -27,7 +27,7 @@ from tests.simulation.machines import FakeHostControl
 MINUTE = 60.0
 HOUR = 60 * MINUTE
 EVERY_DAY = frozenset(range(7))
-SILENT = Timeouts(first_s=None, idle_s=None)  # as a video that tells no progress
+SILENT = Timeouts(first_s=None, idle_s=None)  # as a video that reports no progress
 
 
 def quiet(begins: float, ends: float) -> QuietHours:

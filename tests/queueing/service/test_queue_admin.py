@@ -400,10 +400,10 @@ async def test_options_are_those_of_every_server_that_may_run_the_model() -> Non
     async with installation.queue() as queue:
         assert queue.models.offer.options_of("sdxl") is None
         installation.servers["comfy"].options = frozenset({"seed", "steps"})
-        queue.models.extend(())  # the offer is made afresh, as after each discovery
+        queue.models.extend(())  # the offer is made anew, as after each discovery
         assert queue.models.offer.options_of("sdxl") == frozenset({"seed", "steps"})
         installation.servers["other"].options = frozenset({"steps", "width"})
-        queue.models.extend(())  # the offer is made afresh, as after each discovery
+        queue.models.extend(())  # the offer is made anew, as after each discovery
         assert queue.models.offer.options_of("sdxl") == frozenset({"steps"})
         assert queue.models.offer.options_of("F") == frozenset({"seed", "steps"})
         with pytest.raises(UnknownModel):

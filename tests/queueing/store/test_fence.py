@@ -110,7 +110,7 @@ async def test_nothing_is_written_under_an_old_epoch(clean: str) -> None:
         )
         assert not await new.read(written)
         await new.write(write)
-        assert await old.read(written)  # reading harms no one
+        assert await old.read(written)  # reading is still allowed
         for each in (old, new):
             await each.aclose()
 
@@ -461,7 +461,7 @@ async def test_a_database_that_has_gone_back_fences_its_holder_and_is_reported(
         assert not await ada.renew(lease)
         told = "gone back in time: it has epoch 2 of the role queue, and had epoch 4 before"
         assert [told in line for line in caplog.messages] == [True]
-        assert await eve.take("queue", address="") is not None  # one that stood by notices as well
+        assert await eve.take("queue", address="") is not None  # a stand-by notices as well
         assert [told in line for line in caplog.messages] == [True, True]
         await database.aclose()
 

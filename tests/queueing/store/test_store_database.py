@@ -296,7 +296,7 @@ async def test_a_file_held_by_another_program_is_waited_for_once(
         other.execute("BEGIN IMMEDIATE")
         writing = (database.write(insert(f"{n}")) for n in range(20))
         answers = await asyncio.gather(*writing, return_exceptions=True)
-        assert await database.read(count) == 0  # who only reads is not held up
+        assert await database.read(count) == 0  # readers are not delayed
     assert all("another program has locked the database" in str(answer) for answer in answers)
     assert len(begun) <= 2  # those that met the writer at work share the next
     await database.write(insert("afterwards"))
@@ -356,7 +356,7 @@ async def test_a_full_disk_stops_accepting_and_nothing_else(
     running = await store.get(first.id)
     assert running is not None
     begun = JobChanged(job=running, event=JobEvent.START)
-    assert answers[2] == begun  # what fits goes on beside what does not
+    assert answers[2] == begun  # what fits is stored although another change does not fit
 
     big = Output(files=(File(name="p", mime="image/png", data=bytes(100_000)),))
     with pytest.raises(StoreError, match="disk is full"):
@@ -413,7 +413,7 @@ async def test_the_last_of_a_disk_is_kept_for_what_was_accepted(
     with pytest.raises(NotAccepting) as refusal:
         await store.add(new(2), 1.0, limits=LIMITS)
     assert refusal.value.full_disk
-    assert await store.add(new(0), 1.0, limits=LIMITS) == first  # as its chat asks again
+    assert await store.add(new(0), 1.0, limits=LIMITS) == first  # because its chat asks again
     for job in (first, second):
         cancelled = (await store.apply(job, JobEvent.CANCEL, 2.0)).job
         await store.acknowledge(cancelled)

@@ -229,7 +229,7 @@ def test_numbered_inputs_and_batches_shrink() -> None:
     assert sound(graph)
     assert graph["grown"]["inputs"] == {"images.image_0": ["one", 0]}
     last = plain(without(own.nodes, {"image", "image2"}))
-    assert list(last["grown"]["inputs"]) == ["images.image_0"]  # a list has a first, as it must
+    assert list(last["grown"]["inputs"]) == ["images.image_0"]  # the node requires a first image
 
 
 def test_an_encoder_with_a_list_of_images_reads_the_text_alone() -> None:

@@ -168,7 +168,7 @@ async def test_a_retry_that_overtakes_the_acceptance_takes_its_job_over(
 
         async def patiently(self: Repeats, *args: Any) -> str:
             key = asyncio.create_task(find(self, *args))
-            for _ in range(50):  # as often as it takes to look for the job, and more
+            for _ in range(50):  # longer than a search for the job takes
                 await all_jobs(api)
             looked.set()
             return await key

@@ -187,7 +187,7 @@ async def _noted(database: Database, job_id: int, state: str) -> None:
     values = (job_id, state)
     async with asyncio.timeout(WAIT_S):
         while not await database.read(lambda each: each.execute(noted, values).fetchone()[0]):
-            pass  # the server has been asked meanwhile
+            pass  # the server has been asked by now
 
 
 async def test_images_are_had_from_another_process_than_the_one_that_drew_them(

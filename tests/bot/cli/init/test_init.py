@@ -284,7 +284,7 @@ async def test_the_main_memory_is_watched_where_it_is_all_that_models_can_fill(
     await run_init(tmp_path / "config.yaml", ScriptedTerminal(answers), servers=servers)
     hosts = load(tmp_path / "config.yaml", {}).catalog().hosts
     assert {name: host.gpu for name, host in hosts.items()} == {"gpu-1": index, "gpu-2": None}
-    # 16,000 MB are the machine's memory, and never that of a GPU that is silent.
+    # 16,000 MB are the machine's memory, and never that of a GPU that reports none.
     usual_mb = 16_000 if gpuless else gpu.GUESS_MB
     assert said or hosts["gpu-1"].vram_mb == pytest.approx(usual_mb, rel=0.01)
 
@@ -456,7 +456,7 @@ async def test_a_proxy_that_cannot_be_used_is_named_before_anything_is_asked(
 async def test_a_page_of_this_machine_gets_none_and_a_weak_token_is_refused(
     tmp_path: Path,
 ) -> None:
-    """`check` would only complain of a token that can be guessed after everything was written."""
+    """Only after everything is written would `check` complain of a token that can be guessed."""
     config = tmp_path / "config.yaml"
     for url in ("http://localhost:8080", ""):
         assert chats.address(url) is None

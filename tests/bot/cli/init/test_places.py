@@ -57,5 +57,5 @@ def test_this_machine_is_known_under_its_names() -> None:
     assert is_here("localhost")
     assert is_here("127.0.0.1")
     assert is_here("::1")
-    assert not is_here("192.0.2.1")  # an address that is no one's
+    assert not is_here("192.0.2.1")  # an address that nobody has
     assert not is_here("no-such-name.invalid")

@@ -273,7 +273,7 @@ async def test_status_tells_admins_which_process_does_what() -> None:
         await say(running, "/status")
     admins, others, _, german = running.chat.answers
     assert admins.endswith("📌 Process roles\n  queue · gpu-1:4711\n  discord · free")
-    assert "8124" not in admins  # where it listens is not for a chat
+    assert "8124" not in admins  # a chat must not show where it listens
     assert "4711" not in others
     assert german.endswith("📌 Prozessrollen · die Datenbank antwortet nicht")
 

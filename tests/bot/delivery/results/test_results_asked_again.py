@@ -90,7 +90,7 @@ async def test_an_option_in_the_text_of_a_form_is_one(running: Bot) -> None:
 
 @in_bot()
 async def test_a_question_keeps_what_looks_like_an_option(running: Bot) -> None:
-    """Who asks about a program's options would be refused, or asked something else."""
+    """A question about a program's options would be refused, or its words changed."""
     job = await done(running, "/ask qwen why?")
     words = "what does git --amend and ls --size do?"
     fields = {"id": job.id, "prompt": words}

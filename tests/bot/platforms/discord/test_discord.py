@@ -1,4 +1,4 @@
-"""Real discord.py against a fake Discord: messages go out, change, and have buttons."""
+"""Real discord.py with a fake Discord: messages go out, change, and have buttons."""
 
 import asyncio
 

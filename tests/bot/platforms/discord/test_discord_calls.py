@@ -1,4 +1,4 @@
-"""Real discord.py against a fake Discord: commands come in and are answered in time."""
+"""Real discord.py with a fake Discord: commands come in and are answered in time."""
 
 from functools import partial
 from typing import Any

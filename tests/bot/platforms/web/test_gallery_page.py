@@ -118,7 +118,7 @@ async def test_what_was_deleted_elsewhere_leaves(chromium: Chromium, tmp_path: P
             await page.wait(f"{marked} === '{state}'")  # a mark is there for all pages
         await other.press("Delete")
         await other.click(".ask .danger")
-        await page.wait(f"{TILES} === 1")  # although somebody looks at it
+        await page.wait(f"{TILES} === 1")  # although it is being viewed
         await page.press("Escape")
         await page.click(".tile")
         await page.wait("document.querySelector('#large-image').naturalWidth === 512")

@@ -252,7 +252,7 @@ async def test_a_very_long_line_is_left_to_the_bot_to_refuse(handler: ScriptedHa
 
 async def test_too_many_lines_are_refused_and_the_rest_works_on(handler: ScriptedHandler) -> None:
     """One person's flood would reach the queue unchecked, or break their page."""
-    web = web_chat(port=0, clock=SetClock())  # on a busy machine lines would come slowly enough
+    web = web_chat(port=0, clock=SetClock())  # on a busy machine messages would come slowly enough
     async with running(web, handler), tab(web) as page:
         for at in range(CALLS_BURST + 5):
             await page.say(f"line {at}")

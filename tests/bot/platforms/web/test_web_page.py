@@ -223,7 +223,7 @@ async def test_buttons_act_by_mouse_and_by_keyboard(stage: Stage) -> None:
     await page.evaluate(f"document.querySelector('{LAST} .danger').focus()")
     await page.press("Enter")
     await stage.handler.taken()
-    # The focus stays where it was when the buttons change beneath it.
+    # The focus stays where it is when the buttons below it change.
     await stage.web.edit(ref, Content(body=("done",), buttons=((AGAIN,),)))
     await page.wait("document.activeElement.innerText === 'Again'")
 

@@ -269,7 +269,7 @@ async def test_a_notice_makes_room_for_the_next_and_leaves(stage: Stage) -> None
 
 
 async def test_the_reader_returns_from_another_view_to_where_they_were(stage: Stage) -> None:
-    """Opening the gallery would return a person to the end of their conversation."""
+    """After a look at the gallery, a person would be at the end of their conversation."""
     page = stage.page
     scroll = "document.getElementById('scroll')"
     frames = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"

@@ -107,7 +107,7 @@ async def test_what_is_kept_is_made_once_and_bounded() -> None:
     await asyncio.gather(*(small.of(str(at), "b.png", THUMB, data) for at in range(40)))
     assert read == 41
     await small.of("a", "a.png", THUMB, data)
-    assert read == 42  # it had to make room
+    assert read == 42  # it had been removed for others
 
 
 async def test_the_image_of_a_past_job_is_its_owners_and_ends_with_it() -> None:

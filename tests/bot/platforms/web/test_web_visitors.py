@@ -32,7 +32,7 @@ def test_only_a_known_proxy_is_believed_about_addresses() -> None:
     """A stranger could choose the address that is counted, and so use a new one every time."""
     cases: list[tuple[str, tuple[str, ...], str]] = [
         ("203.0.113.9", (), "203.0.113.9"),
-        ("203.0.113.9", ("198.51.100.1",), "203.0.113.9"),  # no one we believe says so
+        ("203.0.113.9", ("198.51.100.1",), "203.0.113.9"),  # no trusted proxy says so
         ("10.0.0.1", ("198.51.100.1",), "198.51.100.1"),
         ("10.0.0.1", ("1.2.3.4, 198.51.100.1",), "198.51.100.1"),  # the first is the visitor's own
         ("10.0.0.1", ("1.2.3.4", "198.51.100.1, 10.0.0.7"), "198.51.100.1"),
@@ -199,7 +199,7 @@ async def test_a_visitor_who_comes_as_the_listening_ends_leaves_no_socket_open(
         waiting = asyncio.create_task(web_listener._next_visitor(server))
         await asyncio.sleep(0)
         with socket.create_connection(server.getsockname()):
-            asyncio.get_running_loop().call_soon(waiting.cancel)  # before the visitor is heard of
+            asyncio.get_running_loop().call_soon(waiting.cancel)  # before the visitor is known
             await asyncio.wait([waiting])
             assert waiting.cancelled()
             await asyncio.sleep(0)

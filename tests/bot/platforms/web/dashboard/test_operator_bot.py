@@ -64,7 +64,7 @@ async def test_a_crowd_is_seen_and_steered_and_all_of_it_is_in_the_audit_log(
         assert "gpu-1" in await page.answer("pause", host="gpu-1")
         paused = await page.until("now", lambda now: now["hosts"][0]["mode"] != "open")
         assert paused["hosts"][1]["mode"] == "open"
-        await page.answer("pause")  # so that what waits goes on waiting
+        await page.answer("pause")  # so that waiting jobs keep waiting
         stopped = await page.until("now", lambda now: now["mode"] == "paused")
         line = max(stopped["queues"], key=lambda line: len(line["jobs"]))
         last, other = line["jobs"][-1]["job"], line["jobs"][-2]["job"]

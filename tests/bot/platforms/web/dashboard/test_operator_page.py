@@ -394,7 +394,7 @@ async def test_nothing_is_cut_off_too_small_or_nameless(
     assert await page.evaluate(WIDE) == []
     assert await page.evaluate(f"{SMALL}({44 if width == 390 else 24})") == []
     assert await page.evaluate(NAMELESS) == []
-    assert await page.evaluate(MISNAMED) == []  # who speaks to the machine says what they read
+    assert await page.evaluate(MISNAMED) == []  # voice control uses the visible words
     headings = "[...document.querySelectorAll('main h2')].map((node) => node.innerText).join()"
     told = {"en": "Now,History,People,Log", "de": "Jetzt,Verlauf,Personen,Log"}
     assert await page.evaluate(headings) == told[language]
