@@ -270,7 +270,7 @@ class Dispatcher:
             earlier = await self._context.queue.jobs.find(invocation.key)
             if earlier is None and not album.asks:
                 return None
-        command = self._allowed(context.admission.rule, invocation, person)
+        command = self._allowed(context, invocation, person)
         if context.fetch is not None:
             invocation = with_pasted(command, invocation, context.fetch)
         files = used_files(command, invocation, language, joins=earlier is not None)
@@ -295,7 +295,7 @@ class Dispatcher:
             body = (_with_usage(plain(body), command, language),)
         return Reply(content=Content(body=body, refused=True))
 
-    def _allowed(self, rule: Rule, invocation: Invocation, person: Person) -> Command:
+    def _allowed(self, context: Context, invocation: Invocation, person: Person) -> Command:
         """Return the called command. Raises `Declined`."""
         if not self._context.access.lets_in(invocation.platform, invocation.places):
             raise Declined(Refusal(RefusalKind.CHAT_NOT_ALLOWED, chat=invocation.places[-1]))
@@ -310,8 +310,8 @@ class Dispatcher:
             raise unknown_command(invocation.command, offered(self.commands, admin=admin))
         if command.admin and not admin:
             raise Declined(Refusal(RefusalKind.ADMINS_ONLY, command=command.name))
-        if (able := command.makes) and not any(allows_kind(rule, each) for each in able):
-            raise Declined(kind_refused(able[0]))
+        if command.makes and not (invocation.files or invocation.replied_to):
+            _require_able(context, command, invocation, person)
         return command
 
     def _args(self, command: Command, invocation: Invocation) -> Args:
@@ -330,7 +330,7 @@ class Dispatcher:
         context = self._context_of(invocation)
         person = await self._caller(invocation.user)
         language = person.language or language_of(invocation.language)
-        command = self._allowed(context.admission.rule, invocation, person)
+        command = self._allowed(context, invocation, person)
         args = check(command, invocation.options)
         call = Call(invocation=invocation, args=args, person=person, language=language)
         return await PANELS[command.name](context, call)
@@ -366,6 +366,17 @@ class Dispatcher:
                 return tuple(self._context.admission.of(asker).offered_styles)
             case _:
                 return param.choices
+
+
+def _require_able(
+    context: Context, command: Command, invocation: Invocation, person: Person
+) -> None:
+    """Refuse a call without images that asks for what nothing may do here. Raises `Declined`."""
+    if not any(allows_kind(context.admission.rule, each) for each in command.makes):
+        raise Declined(kind_refused(command.makes[0]))
+    is_bare = not (invocation.text.strip() or invocation.options)
+    if is_bare and not any(map(context.catalog.able, command.makes)):
+        context.admission.usual_model(person, command.makes[0])
 
 
 async def _leave_to_next_process(invocation: Invocation) -> None:

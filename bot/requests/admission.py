@@ -39,9 +39,9 @@ from bot.requests.rules import (
     fitting_style,
     kind_refused,
     offered,
+    offers_any,
     offers_size,
     offers_style,
-    require_kind,
     require_model,
     require_style,
 )
@@ -226,11 +226,11 @@ class AdmissionService:
 
         Raises `Declined` if no model is able.
         """
-        require_kind(self.rule, capability)
-        catalog = self.catalog
-        if not catalog.able(capability) and self.models.offer.catalog.able(capability):
+        if not offers_any(self.models.offer.catalog, self.rule, (capability,)):
             raise Declined(kind_refused(capability))
-        return usual_model(catalog, (self.rule.defaults, self.live.defaults), person, capability)
+        return usual_model(
+            self.catalog, (self.rule.defaults, self.live.defaults), person, capability
+        )
 
     async def _answered(self, key: str | None, steps: Awaitable[Job]) -> Job | Refusal:
         """Return the outcome of accepting a request.

@@ -135,6 +135,17 @@ def allows_kind(rule: Rule, able: Capability) -> bool:
     return rule.kinds is None or KIND_OF[able] in rule.kinds
 
 
+def offers_any(catalog: Catalog, rule: Rule, able: Collection[Capability]) -> bool:
+    """Return whether a rule leaves a model for one of these kinds of request.
+
+    A kind that it allows also counts if no model of the catalog can do it.
+    """
+    mine = offered(catalog, rule)
+    return any(
+        mine.able(each) or not catalog.able(each) for each in able if allows_kind(rule, each)
+    )
+
+
 def offers_size(rule: Rule, named: str) -> bool:
     """Return whether a rule allows a size such as "square"; other words are allowed."""
     sides, most = size(named), rule.most.get("pixels", math.inf)

@@ -13,6 +13,7 @@ import discord.backoff
 from discord import app_commands
 
 from bot.core.arrivals import Arrival
+from bot.core.command import ParamKind
 from bot.core.errors import ChatError
 from bot.core.platform import ChatLease, ChatPlatform, CommandHandler, Notes
 from bot.platforms.discord.attachments import Downloads
@@ -389,6 +390,9 @@ class Client(discord.AutoShardedClient):
         if not typed or given or called is None or not has_form(called):
             return False
         asker = asker_of(interaction, self._platform.name)
+        models = [each for each in called.params if each.kind is ParamKind.MODEL]
+        if not all(self._handler.suggest(each, "", asker) for each in models):
+            return False  # the call is refused, and nobody has filled in a form for that
         chosen = await self._handler.language_of(asker.user)
         language = chosen or interaction.locale.value
         form = options_form(called, self._handler, self._describe, language, asker)

@@ -61,7 +61,7 @@ from bot.platforms.web.routes.panels import PanelRoutes
 from bot.platforms.web.routes.sessions import Sessions
 from bot.platforms.web.server import PageRoutes, WebServer
 from bot.requests.dictation import Dictation
-from bot.requests.rules import RuleTable, offered
+from bot.requests.rules import RuleTable, offers_any
 from queueing.core.catalog import Catalog
 from queueing.core.errors import StoreError
 from queueing.core.ports import Clock, SystemClock
@@ -237,12 +237,10 @@ class Web:
 
     def _offered_to(self, asker: Asker, commands: Sequence[Command]) -> Sequence[Command]:
         """Return the commands without those for which a rule leaves no model."""
-        everything = Catalog((), ()) if self._catalog is None else self._catalog()
-        mine = offered(everything, self._rules.of(asker))
+        catalog = Catalog((), ()) if self._catalog is None else self._catalog()
+        rule = self._rules.of(asker)
         return [
-            each
-            for each in commands
-            if any(map(mine.able, each.makes)) or not any(map(everything.able, each.makes))
+            each for each in commands if not each.makes or offers_any(catalog, rule, each.makes)
         ]
 
     def _gallery_routes(self, who: Sessions, calls: Calls) -> tuple[PageRoutes, ...]:

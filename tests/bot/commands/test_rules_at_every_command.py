@@ -16,7 +16,7 @@ from bot.requests.rules import KIND_OF, KINDS, Kind, Rule
 from queueing.core.jobs import Job, NewJob, SubmitLimits
 from queueing.core.requests import Capability, Chat, ChatMessage, Request, TextToImage
 from tests.bot.requests.test_recordings import playable, voice
-from tests.bot.results import ask, bot_with, done, image, of
+from tests.bot.results import ask, bot_with, done, image, of, play
 from tests.simulation.bot_installation import ADMIN, Bot, played, settled
 from tests.simulation.installation import Installation, host, image_model
 from tests.simulation.loop import Inside, in_virtual_time
@@ -136,6 +136,25 @@ async def test_each_command_makes_a_job_only_where_a_rule_allows_it(running: Bot
     assert not wrong, "\n".join(wrong)
     assert CIRCLE not in {each.chat for each in chat.messages.values()}
     assert CIRCLE not in {room for room, _ in chat.private}
+
+
+@pytest.mark.parametrize(
+    "rule", [Rule(kinds=frozenset({"edit"})), Rule(models=frozenset({"kontext"}))], ids=str
+)
+def test_what_a_rule_leaves_is_open_at_every_door(rule: Rule) -> None:
+    """People would be refused what they may do, or told of a missing prompt instead of the rule."""
+
+    async def scenario(running: Bot) -> None:
+        job = await ask(running, "/image make it red", files=(image(),))
+        assert job is not None
+        assert job.model == "kontext"
+        for line in ("/image", "/image a cat", "/image flux a cat"):
+            assert await ask(running, line) is None
+            await asyncio.sleep(1)
+            assert " here" in running.chat.answers[-1], line
+
+    kontext = replace(image_model("kontext"), capabilities=frozenset({Capability.IMAGE_EDIT}))
+    play(scenario, image_model("flux"), kontext, rules=[rule])
 
 
 @in_virtual_time

@@ -113,6 +113,9 @@ async def test_a_command_without_words_opens_a_form_for_them(tmp_path: Path) -> 
         )
         assert wrong.answer is not None
         assert "on a mat" in wrong.answer.shown
+        useless = await person.slash("video")  # no model here makes videos
+        await fake.wait_for(lambda: useless.answer)
+        assert useless.form is None
 
 
 async def test_an_image_is_given_in_the_form(tmp_path: Path) -> None:
