@@ -23,6 +23,7 @@ import pytest
 from backends.comfyui.server import ComfyUIServer
 from backends.comfyui.verifying import FAULTS_SHOWN, in_one_line, verify
 from backends.comfyui.workflow.drafting import Chosen, Draft, drafted
+from backends.comfyui.workflow.exported.foreign import stands_for
 from backends.comfyui.workflow.exported.links import InputPlace
 from backends.comfyui.workflow.graph.analysis import Medium
 from backends.comfyui.workflow.graph.node_types import (
@@ -54,6 +55,7 @@ CHECKED = sorted((FOLDER / "checked").glob("*.json"))
 ADDED = sorted((FOLDER / "added").glob("*.json"))
 READ = sorted((FOLDER / "read").glob("*.json"))
 NODES = recorded()["nodes"]
+NUMBERS = {"width", "height", "frames", "seconds", "steps", "guidance", "strength", "fps", "count"}
 ASKED: dict[Medium, Any] = {
     Medium.IMAGE: TextToImage,
     Medium.VIDEO: TextToVideo,
@@ -169,9 +171,17 @@ def authors_server(nodes: Graph, more: dict[str, Any]) -> dict[str, Any]:
 def stand_in(node: Node) -> dict[str, Any]:
     """Return a node type that accepts exactly a node's inputs."""
     kinds = {str: "STRING", int: "FLOAT", float: "FLOAT", bool: "BOOLEAN"}
-    inputs = {name: [kinds.get(type(value), "*"), {}] for name, value in node.inputs.items()}
+    inputs: dict[str, Any] = {
+        name: ["FLOAT", {"default": 8}] if is_mark(value) else [kinds.get(type(value), "*"), {}]
+        for name, value in node.inputs.items()
+    }
     saves = "save" in node.class_type.casefold() or "filename_prefix" in node.inputs
     return {"input": {"optional": inputs}, "output": ["*"] * 12, "output_node": saves}
+
+
+def is_mark(value: Any) -> bool:
+    """Return whether a value is another program's mark for a number."""
+    return isinstance(value, str) and stands_for(value) in NUMBERS
 
 
 def chosen(odd: dict[str, Any]) -> Chosen:

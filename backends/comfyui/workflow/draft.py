@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from pydantic import JsonValue
 
 from backends.comfyui.workflow.exported import files
-from backends.comfyui.workflow.exported.foreign import stands_for
+from backends.comfyui.workflow.exported.foreign import USUAL, stands_for
 from backends.comfyui.workflow.exported.links import InputPlace, samplers
 from backends.comfyui.workflow.graph.analysis import medium_of, saves_in, unscaled
 from backends.comfyui.workflow.graph.node_types import (
@@ -15,6 +16,7 @@ from backends.comfyui.workflow.graph.node_types import (
     info_of,
     input_of,
     inputs_for,
+    limits_in,
     rules_in,
 )
 from backends.comfyui.workflow.graph.nodes import (
@@ -56,6 +58,8 @@ _OTHER_LOADERS = frozenset(
 _LOADS_ROWS = "Power Lora Loader"
 _MEGAPIXELS = 1.0
 _CHOICES = FILES | {"lora", "sampler", "scheduler"}  # placeholders for one of several choices
+_DEPARTS = 0.7  # how far a result departs from its image if another program sets that
+_SEEDS = ("seed", "noise_seed")  # become placeholders whatever they are
 _SHOWN = 60  # characters of a value
 
 
@@ -110,12 +114,33 @@ class GraphDraft:
         self.changes.append(DraftChange(node=key, text=text))
 
     def clear_marks(self) -> None:
-        """Empty the texts that only say where another program puts the negative prompt."""
+        """Replace the texts that only say where another program puts numbers or a negative prompt."""
         for key, node in list(self.nodes.items()):
             for name, value in node.inputs.items():
-                if isinstance(value, str) and stands_for(value) == "negative":
-                    self._set(key, name, "")
-                    self._tell(key, f"{name} = '' (was {short(value)})")
+                if not isinstance(value, str) or name in _SEEDS:
+                    continue
+                new = "" if stands_for(value) == "negative" else self._number(node, name, value)
+                if new is not None:
+                    self._set(key, name, new)
+                    self._tell(key, f"{name} = {short(new)} (was {short(value)})")
+
+    def _number(self, node: Node, name: str, value: str) -> JsonValue:
+        """Return a usual number if an input takes numbers and has another program's mark."""
+        kind = input_of(self.offered, node.class_type, name)
+        limits = limits_in(kind)
+        if names_in(value) or (limits is None and (kind is not None or stands_for(value) is None)):
+            return None
+        with suppress(ValueError):
+            float(value)
+            return None
+        if name == "denoise" and any(map(files.LOADS_IMAGE.match, self._kinds())):
+            return _DEPARTS
+        default = rules_in(kind).get("default")
+        usual = default if "Video" in node.class_type else USUAL.get(name, default)
+        return limits.nearest(0) if usual is None and limits else usual
+
+    def _kinds(self) -> Iterator[str]:
+        return (node.class_type for node in self.nodes.values())
 
     def save_something(self) -> None:
         """Make nodes that save elsewhere, or only show, save files; only if nothing else does."""

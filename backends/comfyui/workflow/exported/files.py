@@ -69,7 +69,7 @@ def files(graph: Graph, medium: Medium, offered: JsonValue) -> Found:
         if isinstance(node.inputs.get("image"), str) and _loads_image(node, offered)
         if key in seen
     ]
-    masks = [key for key in loaded if graph[key].class_type == "LoadImageMask"]
+    masks = [key for key in loaded if _is_mask(graph, key)]
     for key in masks[:1]:
         yield InputPlace(node=key, name="image"), "{{mask}}"
     images = [key for key in loaded if key not in masks]
@@ -85,6 +85,16 @@ def files(graph: Graph, medium: Medium, offered: JsonValue) -> Found:
     images.sort(key=lambda key: (key not in starts, _number(used[key])))
     for key, word in zip(images, words, strict=False):
         yield InputPlace(node=key, name="image"), f"{{{{{word}}}}}"
+
+
+def _is_mask(graph: Graph, key: str) -> bool:
+    """Return whether a loaded image is used as a mask only."""
+    kinds = {
+        node.class_type
+        for node in graph.values()
+        if any(link and link[0] == key for link in map(link_of, node.inputs.values()))
+    }
+    return graph[key].class_type == "LoadImageMask" or kinds == {"ImageToMask"}
 
 
 def seen_by_samplers(graph: Graph) -> Graph:

@@ -7,6 +7,7 @@ from backends.comfyui.workflow.graph.nodes import WORDS, Graph, texts_in
 
 _PLACEHOLDER = re.compile(
     r"%(\w+)%|\$\{(\w+)\}|\$(\w+)\b\$?|(?<!\{)\{ *(\w+) *\}(?!\})|<(\w+)>|\[(\w+)\]|__(\w+?)__|@(\w+)@"
+    r"|\bPARAM_(?:INT_|FLOAT_|STR_)?(\w+)"
 )
 _CALLED: Mapping[str, str] = {
     "batch_size": "count",
@@ -22,6 +23,7 @@ _CALLED: Mapping[str, str] = {
     "positive": "prompt",
     "positive_prompt": "prompt",
     "positiveprompt": "prompt",
+    "sampler_name": "sampler",
     "scale": "guidance",
     "text": "prompt",
     "user_avatar": "image",
@@ -33,7 +35,7 @@ _NAMED_BY_USHER = "filename_prefix"  # ComfyUI itself reads %width% there
 STANDS_FOR_NEGATIVE = re.compile(r"[\W_]*neg(ative)?[\W_]*(prompt)?[\W_]*(text)?", re.IGNORECASE)
 _UNQUOTED = re.compile(r"(?<=:)\s*(\{\{ *[a-z][a-z0-9_]* *(?::[^{}]*)?\}\})(?=\s*[,}\]])")
 _BARE = re.compile(r'(?<=:)\s*(\{\w+\}|(?!true|false|null)[A-Za-z_$%][^\s",{}\[\]]*)(?=\s*[,}\]])')
-_USUAL = {
+USUAL = {
     "seed": 0,
     "steps": 20,
     "scale": 7,
@@ -46,9 +48,10 @@ _USUAL = {
 }
 """Usual values of what other programs replace by numbers, such as "%steps%"."""
 
-_MARKED = re.compile(rf'"[%{{$]({"|".join(_USUAL)})[%}}$]"', re.IGNORECASE)
+_MARKED = re.compile(rf'"[%{{$]({"|".join(USUAL)})[%}}$]"', re.IGNORECASE)
 _TEXTS = [name for name, word in _CALLED.items() if word in {"prompt", "negative"}]
 _TEXT_IN_BRACES = re.compile(rf"\{{\{{ *({'|'.join(_TEXTS)}) *\}}\}}")
+_WHOLE_IN_BRACES = re.compile(r'"\{\{ *(\w+) *\}\}"')
 _BRACES = re.compile(r"\{\{+|\}\}+")
 
 
@@ -103,10 +106,11 @@ def with_ours(text: str, word: str) -> str:
 def in_our_words(text: str) -> Iterator[str]:
     """Yield readings of a file with Usher's words for other programs' placeholders.
 
-    The second puts placeholders and words in quotes, the third also separates double braces.
+    The second puts placeholders and words in quotes, the third also has no double braces.
     """
     quoted = _BARE.sub(r' "\1"', _UNQUOTED.sub(r' "\1"', text))
-    yield from map(_numbered, (text, quoted, _BRACES.sub(_apart, quoted)))
+    single = _BRACES.sub(_apart, _WHOLE_IN_BRACES.sub(r'"{\1}"', quoted))
+    yield from map(_numbered, (text, quoted, single))
 
 
 def _numbered(text: str) -> str:
@@ -114,8 +118,8 @@ def _numbered(text: str) -> str:
     text = _TEXT_IN_BRACES.sub(lambda found: f"{{{{{_CALLED[found[1]]}}}}}", text)
     for word in ("steps", "width", "height"):
         if f"{{{{{word}:" not in text:  # a default would be given elsewhere
-            text = re.sub(rf'"\{{\{{ *{word} *\}}\}}"', str(_USUAL[word]), text)
-    return _MARKED.sub(lambda found: str(_USUAL[found[1].casefold()]), text)
+            text = re.sub(rf'"\{{\{{ *{word} *\}}\}}"', str(USUAL[word]), text)
+    return _MARKED.sub(lambda found: str(USUAL[found[1].casefold()]), text)
 
 
 def _apart(found: re.Match[str]) -> str:

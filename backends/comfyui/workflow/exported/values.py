@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pydantic import JsonValue
 
 from backends.comfyui.workflow.exported.files import LOADS_IMAGE, Found
+from backends.comfyui.workflow.exported.foreign import stands_for
 from backends.comfyui.workflow.exported.links import (
     InputPlace,
     behind,
@@ -140,7 +141,8 @@ def methods(graph: Graph) -> Found:
         places = [_method_of(graph, key, name, start) for key in samplers(graph)]
         named = [place for place in places if place]
         first = _value(graph, named[0]) if named else None
-        usual = first if re.fullmatch(r"[\w+./-]+", str(first)) else _USUAL_METHOD[word]
+        named_well = re.fullmatch(r"[\w+./-]+", str(first)) and stands_for(str(first)) is None
+        usual = first if named_well else _USUAL_METHOD[word]
         for place in named:
             if value_at(graph, place) == first:
                 yield place, f"{{{{{word}:{usual}}}}}"
