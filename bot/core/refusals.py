@@ -25,7 +25,7 @@ class Phrase(NamedTuple):
     """A text used within a sentence, in the reader's language."""
 
     key: str
-    values: Mapping[str, str] = {}
+    values: Mapping[str, str | float] = {}
 
 
 FieldValue = str | int | float | Moment | Phrase
@@ -97,9 +97,7 @@ class RefusalKind(Enum):
     )
     KIND_NOT_ALLOWED = Row("refused.rule_kind", {"what": Phrase}, api=_NOT_ALLOWED)
     LORA_NOT_ALLOWED = Row("refused.rule_lora", {"name": str}, api=_NOT_ALLOWED)
-    TOO_MUCH = Row(
-        "refused.rule_most", {"asked": float, "most": float, "unit": Phrase}, api=_NOT_ALLOWED
-    )
+    TOO_MUCH = Row("refused.rule_most", {"asked": float, "most": Phrase}, api=_NOT_ALLOWED)
     PRIVATE_ONLY = Row("refused.rule_private")
     PRIVATE_JOB = Row("refused.rule_private_job", _JOB)
     START_FIRST = Row("refused.rule_private_start", {"link": str})

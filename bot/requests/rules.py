@@ -328,7 +328,8 @@ def too_much(what: str, asked: float, most: float) -> Refusal:
     """Return the refusal of a value beyond a rule's bound."""
     scale = 1e6 if what == "pixels" else 1
     asked, most = apart(asked / scale, most / scale)
-    return Refusal(RefusalKind.TOO_MUCH, asked=asked, most=most, unit=Phrase(f"rule.{what}"))
+    bound = Phrase(f"rule.{what}", {"most": most})
+    return Refusal(RefusalKind.TOO_MUCH, asked=asked, most=bound)
 
 
 def apart(asked: float, most: float) -> tuple[float, float]:

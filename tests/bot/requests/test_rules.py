@@ -58,6 +58,8 @@ def test_what_is_asked_and_what_is_allowed_are_told_apart() -> None:
     assert apart(12_345.0, 320.0) == (12_345.0, 320.0)
     said = plain(sentence(too_much("pixels", 1_049_600, 1_048_576), "de"))
     assert said == "Hier kannst du höchstens 1,049 MP verlangen, nicht 1,05."
+    said = plain(sentence(too_much("count", 4, 1), "en"))
+    assert said == "Here you can ask for at most 1 image at once, not 4."
 
 
 def test_a_model_is_offered_if_any_rule_offers_it_or_a_model_that_it_helps() -> None:
