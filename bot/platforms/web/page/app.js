@@ -23,6 +23,7 @@ const OPENED = "usher-conversation";
 const KEY = /^(first|[0-9a-f]{16})$/; // of a conversation
 
 const presses = new Map(); // messages by key, until answered
+const sentFiles = new Map(); // by the key of their message, until answered
 
 const conversation = new Conversation({
   press(message, button) {
@@ -43,12 +44,13 @@ const conversation = new Conversation({
 });
 
 const composer = new Composer({
-  send({ text, uploads, images, replyTo }) {
+  send({ text, files, uploads, images, replyTo }) {
     if (/^\/new$/i.test(text) && !uploads.length) {
       composer.write(""); // it is no draft of the conversation that is left
       return begin();
     }
     const key = newKey();
+    sentFiles.set(key, files);
     conversation.pending(lineId(key), text, images, sendingNote());
     connection.deliver({ type: "say", key, conversation: opened(), text, uploads, reply_to: replyTo });
   },
@@ -146,13 +148,22 @@ const connection = new Connection({
   marked: (message) => actions.marked(message, [...(gallery?.things ?? []), ...large.things]),
   gone: () => gallery?.soon(),
   form: (message) => forms.show({ ...message, conversation: opened() }),
-  taken: free,
+  taken(key) {
+    sentFiles.delete(key);
+    free(key);
+  },
   settled(frame) {
     if (frame.command !== "delete") return;
     actions.answered(frame.job);
     gallery?.soon();
   },
-  refused(message, sent) {
+  async refused(message, sent) {
+    const files = sentFiles.get(message.key);
+    if (message.reason !== "too-fast") sentFiles.delete(message.key);
+    if (message.reason === "upload-gone" && files) { // the server has started again since
+      const uploads = await composer.attachments.again(files);
+      if (uploads) return connection.deliver({ ...sent, uploads });
+    }
     const reason = say(`refused.${message.reason}`);
     free(message.key);
     if (sent?.type !== "say") toast(reason);

@@ -44,12 +44,17 @@ export class Attachments {
     return broken?.failed ?? (this.files.some((file) => !file.upload) ? say("wait_for_upload") : null);
   }
 
-  /** Return the files' uploads and the addresses of their images, and start again without files. */
+  /** Return the files, their uploads and the addresses of their images, and start again without files. */
   take() {
-    const taken = { uploads: this.files.map((file) => file.upload), images: this.files.map((file) => file.url).filter(Boolean) };
+    const { files } = this;
     this.files = [];
     this.draw();
-    return taken;
+    return { files, uploads: files.map((file) => file.upload), images: files.map((file) => file.url).filter(Boolean) };
+  }
+
+  /** Upload files again that the server no longer has. Resolves to their uploads, or to null. */
+  async again(files) {
+    return await Promise.all(files.map((attached) => sent(attached))).catch(() => null);
   }
 
   attachFrom(event, data) {
@@ -71,30 +76,21 @@ export class Attachments {
         continue;
       }
       const url = file.type.startsWith("image/") ? URL.createObjectURL(file) : null;
-      const attached = { name, url, upload: null, failed: null, again: null };
+      const attached = { name, url, file, upload: null, failed: null, waits: false };
       this.files.push(attached);
-      this.upload(attached, file);
+      this.upload(attached);
     }
     this.draw();
     this.on.focus();
   }
 
-  async upload(attached, file) {
+  async upload(attached) {
     try {
-      const answer = await fetch("upload", {
-        method: "POST",
-        headers: {
-          "Content-Type": file.type || "application/octet-stream",
-          "X-File-Name": encodeURIComponent(attached.name.toWellFormed()),
-        },
-        body: file,
-      });
-      if (!answer.ok) throw new Error(String(answer.status));
-      attached.upload = (await answer.json()).id;
+      attached.upload = await sent(attached);
       if (byId("notice").textContent === say("wait_for_upload")) this.on.notice("");
     } catch (error) {
       if (error instanceof TypeError && !this.on.connected()) { // the server did not answer
-        attached.again = file;
+        attached.waits = true;
       } else {
         attached.failed = say("upload_failed", { name: attached.name });
         this.on.notice(attached.failed);
@@ -105,10 +101,9 @@ export class Attachments {
 
   /** Retry uploads that failed without a connection. */
   resume() {
-    for (const attached of this.files) {
-      const file = attached.again;
-      attached.again = null;
-      if (file) this.upload(attached, file);
+    for (const attached of this.files.filter(({ waits }) => waits)) {
+      attached.waits = false;
+      this.upload(attached);
     }
   }
 
@@ -135,4 +130,18 @@ export class Attachments {
       : make("span", { className: "name" }, file.name);
     return make("li", { className: state, title: label }, shown, off);
   }
+}
+
+/** Send a file to the server. Resolves to its upload. */
+async function sent({ name, file }) {
+  const answer = await fetch("upload", {
+    method: "POST",
+    headers: {
+      "Content-Type": file.type || "application/octet-stream",
+      "X-File-Name": encodeURIComponent(name.toWellFormed()),
+    },
+    body: file,
+  });
+  if (!answer.ok) throw new Error(String(answer.status));
+  return (await answer.json()).id;
 }

@@ -14,7 +14,7 @@ const COMPLETED_BY_SERVER = new Set(["model", "host", "job", "size", "style"]);
 
 export class Composer {
   /**
-   * `on` has `send({ text, uploads, images, replyTo })`, `suggest(command, param, typed)`,
+   * `on` has `send({ text, files, uploads, images, replyTo })`, `suggest(command, param, typed)`,
    * `connected()`, and `lines()`, which returns the lines sent before.
    */
   constructor(on) {

@@ -53,6 +53,8 @@ async def test_work_goes_on_while_the_server_is_away(chromium: Chromium, tmp_pat
             await page.wait_text("Connected")
             await page.wait("document.querySelector('#attached .done') !== null")
             await page.wait_text("(in", ".moment")
+        async with running(Web(port=port, log=log), handler):  # which no longer has the upload
+            await page.wait_text("Connected")
             await page.press("Enter")
             call = await handler.taken()
             assert call.text == "like this"
