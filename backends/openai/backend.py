@@ -104,6 +104,7 @@ class OpenAI(ServerBackend):
         9931,  # llama.cpp from an announced future version on
         9292,  # llama-swap in its container
         8880,  # Kokoro-FastAPI
+        5001,  # KoboldCpp
     )
     _server: TextServer
     parallel: ClassVar[int] = (

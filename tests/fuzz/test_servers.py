@@ -349,6 +349,10 @@ OWN_ANSWERS: Mapping[str, Mapping[str, Any]] = {
         "/v1/models": {"data": [{"id": "kokoro", "owned_by": "kokoro"}]},
         "/v1/audio/voices": {"voices": [{"id": "af_heart"}, "bm_george"]},
     },
+    "koboldcpp": {
+        "/api/extra/version": {"result": "KoboldCpp", "version": "1.108", "vision": True},
+        "/api/extra/true_max_context_length": {"value": 8192},
+    },
     "whispercpp": {"/": "<title>Whisper.cpp Server</title><h2>/inference</h2>"},
 }
 """What a flavour answers in place of `LLM`, or in addition to it."""

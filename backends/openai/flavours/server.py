@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from backends.common.http import Http
 from backends.common.model_server import ModelList, ModelServer, plain
 from backends.openai.flavours.flavour import Flavour, Served
+from backends.openai.flavours.koboldcpp import KoboldCpp
 from backends.openai.flavours.llamacpp import LlamaCpp, LlamaCppPython, LlamaCppRouter, LlamaSwap
 from backends.openai.flavours.localai import LocalAiServer
 from backends.openai.flavours.ollama import Ollama
@@ -16,6 +17,7 @@ FLAVOURS: Mapping[str, type[Flavour]] = {
     for flavour in (
         LlamaSwap,
         LocalAiServer,  # also answers like Ollama and vLLM
+        KoboldCpp,  # also answers like Ollama
         Ollama,
         LlamaCppRouter,
         LlamaCpp,

@@ -12,10 +12,10 @@ from queueing.core.errors import ProblemKind, Rejected
 from queueing.core.requests import PassedOn
 
 ALL: dict[str, type[Flavour]] = {**FLAVOURS, LMStudio4.name: LMStudio4, LMStudio3.name: LMStudio3}
-WITHOUT_SUFFIX = {"vllm", "lmstudio", "lmstudio-0.3"}
+WITHOUT_SUFFIX = {"vllm", "koboldcpp", "lmstudio", "lmstudio-0.3"}
 BY_INFILL = {"llamacpp", "llamacpp-router", "llamaswap"}
-WITHOUT_TOKENS = {"llama-cpp-python", "ollama", "lmstudio", "lmstudio-0.3"}
-WITHOUT_ECHO = {"llamacpp", "llamacpp-router", "ollama", "lmstudio", "lmstudio-0.3"}
+WITHOUT_TOKENS = {"llama-cpp-python", "koboldcpp", "ollama", "lmstudio", "lmstudio-0.3"}
+WITHOUT_ECHO = {"koboldcpp", "llamacpp", "llamacpp-router", "ollama", "lmstudio", "lmstudio-0.3"}
 
 
 def problem_of(name: str, body: dict[str, Any]) -> ProblemKind | None:

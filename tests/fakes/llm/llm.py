@@ -18,7 +18,17 @@ from aiohttp import web
 from tests.fakes.llm.llm_calls import routes_of, v1_models
 from tests.fakes.llm.llm_embeddings import embedding_routes
 from tests.fakes.llm.llm_events import events
-from tests.fakes.llm.llm_script import DONE, KINDS, WORDS, Fault, LoadFault, Model, Slot
+from tests.fakes.llm.llm_script import (
+    CUTTERS,
+    DONE,
+    KEEPERS,
+    KINDS,
+    WORDS,
+    Fault,
+    LoadFault,
+    Model,
+    Slot,
+)
 from tests.fakes.llm.llm_words import (
     answer_json,
     copy_name,
@@ -48,7 +58,7 @@ class FakeLlm:
     ) -> None:
         self.kind = kind
         self.models = {model.id: model for model in models or (Model("alpha"), Model("beta"))}
-        if kind in {"llamacpp", "vllm"}:
+        if kind in KEEPERS:
             self.models = dict(list(self.models.items())[:1])
             next(iter(self.models.values())).copies = ["main"]
         self.token = token
@@ -100,7 +110,7 @@ class FakeLlm:
         await self.stop()
         for model in self.models.values():
             model.running = 0
-            if self.kind not in {"llamacpp", "vllm"}:
+            if self.kind not in KEEPERS:
                 model.copies = []
         await self.start()
 
@@ -194,7 +204,7 @@ class FakeLlm:
     async def pick(
         self, name: str, request: web.Request
     ) -> tuple[Model | None, web.Response | None]:
-        if self.kind == "llamacpp":  # whatever is asked, its one model answers
+        if self.kind in KEEPERS - {"vllm"}:  # whatever is asked, its one model answers
             return next(iter(self.models.values())), None
         latest = f"{name}:latest" if self.kind == "ollama" else name
         model = self.models.get(name) or self.models.get(latest)
@@ -214,7 +224,7 @@ class FakeLlm:
         return model, None
 
     def _refuse(self, fault: Fault, model: Model, body: Any) -> web.Response | None:  # noqa: PLR0911 - a table of faults
-        if (tokens := tokens_of(body)) > model.context and self.kind != "ollama":
+        if (tokens := tokens_of(body)) > model.context and self.kind not in CUTTERS:
             return too_long(self.kind, tokens, model, body)
         if self.no_system and body["messages"][0]["role"] == "system":
             return answer_json(*self.no_system)
@@ -265,7 +275,7 @@ class FakeLlm:
             await self._never.wait()
         if self.sent is not None:
             return await as_sent(request, self.sent)
-        if tokens_of(body) > model.context and self.kind != "ollama":
+        if tokens_of(body) > model.context and self.kind not in CUTTERS:
             fault = Fault.BROKEN
         if not body.get("stream"):
             words = " ".join(self.words[: body.get("max_tokens")])

@@ -23,8 +23,30 @@ def routes_of(server: FakeLlm) -> list[tuple[str, str, Any]]:
         "llamacpp-router": [*_router_routes(server), health],
         "llamaswap": _swap_routes(server),
         "vllm": [("GET", "/version", _fixed({"version": "0.11.0"}))],
+        "koboldcpp": [*_kobold_routes(), ("GET", f"{_EXTRA}/true_max_context_length", _context)],
+        "tabbyapi": _kobold_routes()[:1],  # for clients that expect KoboldCpp
     }
     return routes.get(server.kind, [])
+
+
+def _kobold_routes() -> list[tuple[str, str, Any]]:
+    """Return KoboldCpp's own call and those by which it passes for Ollama and ComfyUI."""
+    model = {
+        "name": "koboldcpp",
+        "model": "alpha:latest",
+        "size": 394998579,
+        "size_vram": 394998579,
+    }
+    system = {"os": "posix", "ram_total": 1, "ram_free": 1, "comfyui_version": "v0.3.4"}
+    device = {"name": "koboldcpp", "type": "cuda", "index": 0, "vram_total": 1, "vram_free": 1}
+    answers: dict[str, object] = {
+        f"{_EXTRA}/version": {"result": "KoboldCpp", "version": "1.108", "vision": False},
+        "/api/version": {"version": "0.7.0"},
+        "/api/tags": {"models": [model]},
+        "/api/ps": {"models": [model]},
+        "/system_stats": {"system": system, "devices": [device]},
+    }
+    return [("GET", path, _fixed(body)) for path, body in answers.items()]
 
 
 def _fixed(body: object) -> Any:
@@ -32,6 +54,10 @@ def _fixed(body: object) -> Any:
         return answer_json(200, body)
 
     return answer
+
+
+_EXTRA = "/api/extra"
+_context = _fixed({"value": CONTEXT})
 
 
 def _greeting() -> tuple[str, str, Any]:

@@ -15,9 +15,12 @@ KINDS = (
     "llamacpp-router",
     "llamaswap",
     "vllm",
+    "koboldcpp",
     "llama-cpp-python",
     "generic",
 )
+KEEPERS = {"llamacpp", "vllm", "koboldcpp"}  # of one model, for their lifetime
+CUTTERS = {"ollama", "koboldcpp"}  # of what their context cannot hold
 LM_STUDIO = {"lmstudio", "lmstudio-0.3"}
 
 
