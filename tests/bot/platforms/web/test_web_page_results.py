@@ -214,6 +214,40 @@ async def test_a_result_takes_the_place_that_its_card_kept(
     assert sum(await page.evaluate("shifted()")) < 0.01
 
 
+@pytest.mark.thorough
+async def test_a_high_card_shows_its_words_and_covers_nothing(stage: Stage) -> None:
+    """A person would see an empty box, and press on its words instead of a button."""
+    page = stage.page
+    await page.look(width=390, height=600, phone=True)
+    card = Content(
+        body=("⏳ flux · #3 in line",), buttons=((CANCEL,),), waits=True, sizes=((300, 300),)
+    )
+    await stage.show(card)
+    await stage.show(Content(body=(Markdown("\n\n".join(["later"] * 90)),)))
+    place = "(selector) => document.querySelector(selector).getBoundingClientRect()"
+    scroll = "document.getElementById('scroll')"
+    hit = f"""(selector) => {{
+      const {{ left, top, height }} = ({place})(selector);
+      return document.elementFromPoint(left + 30, top + height / 2).closest(selector) !== null;
+    }}"""
+
+    async def down_to(selector: str) -> None:
+        """Scroll until an element is right below the page's top."""
+        gap = f"({place})('{selector}').top - ({place})('#scroll').top - 8"
+        await page.evaluate(f"{scroll}.scrollTop += {gap}; {DRAWN}")
+
+    await down_to(".waits .room")
+    assert await page.evaluate(f"({hit})('.waits .card-head')")
+    await down_to(".waits .danger")
+    assert await page.evaluate(f"({hit})('.waits .danger')")
+    # Its words lie below what lies over the conversation.
+    await page.wait("!document.getElementById('to-end').hidden")
+    gap = f"({place})('.waits .card-head').top - ({place})('#to-end').top"
+    await page.evaluate(f"{scroll}.scrollTop = 0; {DRAWN}")
+    await page.evaluate(f"{scroll}.style.paddingTop = `${{({gap}) * -1}}px`; {DRAWN}")
+    assert await page.evaluate(f"({hit})('#to-end')")
+
+
 async def test_a_waiting_job_is_read_out_only_when_its_place_changes(stage: Stage) -> None:
     """A screen reader would read a whole sentence with every step and every new estimate."""
     page = stage.page
