@@ -76,12 +76,13 @@ class Deletion:
     """Messages of the bot to delete. A message that cannot be deleted shows `instead`.
 
     `said` confirms the deletion to a caller who typed the command. A pressed button needs no
-    confirmation.
+    confirmation. `failed` is said in both cases if a message stays.
     """
 
     refs: Sequence[MessageRef]
     instead: Content
     said: Content
+    failed: Content
 
 
 Answer = AcceptedJob | ResultReply | Reply | TaskReply | FormReply | Deletion | None

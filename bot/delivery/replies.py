@@ -177,13 +177,16 @@ class Replies:
         return True
 
     async def _remove(self, call: Invocation, removed: Deletion) -> None:
+        failed = False
         for ref in removed.refs:
             try:
                 await self._delete(ref, removed.instead)
             except ChatError as error:
                 log.warning("could not delete message %s: %s", ref.message, error)
-        if not call.button:
-            await self._respond(call, removed.said, private=True)
+                failed = True
+        if failed or not call.button:
+            said = removed.failed if failed else removed.said
+            await self._respond(call, said, private=True)
 
     async def _delete(self, ref: MessageRef, instead: Content) -> None:
         """Delete a message, or blank it if it cannot be deleted (old messages on Telegram)."""

@@ -73,4 +73,5 @@ async def handle_delete(context: Context, call: Call) -> Answer:
         refs=tuple(here),
         instead=Content(body=call.say("status.deleted")),
         said=Content(body=call.say("delete.done", job=job.id)),
+        failed=Content(body=call.say("delete.failed", job=job.id), refused=True),
     )

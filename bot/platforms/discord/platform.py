@@ -19,7 +19,7 @@ from backends.common.proxies import NO_PROXIES, Proxies
 from bot.config.chats import DISCORD_URL
 from bot.core.command import Command
 from bot.core.content import Content
-from bot.core.errors import ChatRefused, ChatUnavailable, MessageGone, ServedElsewhere
+from bot.core.errors import ChatGone, ChatRefused, ChatUnavailable, MessageGone, ServedElsewhere
 from bot.core.platform import (
     ALONE,
     ChatAccount,
@@ -39,7 +39,14 @@ from bot.platforms.discord.errors import (
     CONNECTION_ERRORS,
     chat_errors,
 )
-from bot.platforms.discord.posts import answer_to, nonce_of, post_or_find, show, shows
+from bot.platforms.discord.posts import (
+    UNKNOWN_MESSAGE,
+    answer_to,
+    nonce_of,
+    post_or_find,
+    show,
+    shows,
+)
 from bot.platforms.discord.renderer import TEXT_MOST, measured
 from queueing.core.concurrency import TaskGroup, timeout
 
@@ -314,8 +321,9 @@ class Discord:
                         await self._answers_to(ref.chat).webhook.delete_message(number)
                     else:
                         await self._channel(ref.chat).get_partial_message(number).delete()
-        except MessageGone:
-            return
+        except MessageGone as gone:
+            if is_away(ref.chat) and getattr(gone.__cause__, "code", None) != UNKNOWN_MESSAGE:
+                raise ChatGone(f"the answer stays: {gone}") from gone  # it is too late
 
     def is_group(self, chat: str) -> bool:
         """Return whether several people read that chat."""

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from bot.commands.registry import COMMANDS
 from bot.core.asker import Asker
-from bot.core.errors import ContentRefused
+from bot.core.content import Content
+from bot.core.errors import ChatGone, ContentRefused
 from bot.core.platform import MessageRef
 from bot.texts import results as buttons
 from bot.texts.results import Abilities
@@ -206,6 +207,28 @@ async def test_a_message_that_cannot_be_deleted_any_more_is_emptied() -> None:
         await asyncio.sleep(5)
         content = running.chat.messages[(await of(running, job)).message].contents[-1]
         assert (content.body, content.files, content.buttons) == (("Deleted.",), (), ())
+
+
+class Unchangeable(Unforgiving):
+    """A chat in which nothing can be taken back either, such as one that the bot has left."""
+
+    async def edit(self, ref: MessageRef, content: Content) -> None:
+        if content.body == ("Deleted.",):
+            raise ChatGone("missing access")
+        await super().edit(ref, content)
+
+
+@in_virtual_time
+async def test_a_message_that_stays_is_not_said_to_be_deleted() -> None:
+    """A person would believe that nobody sees the image any more."""
+    async with bot_with(chat=Unchangeable()) as running:
+        job = await done(running, "/image flux a cat")
+        await press(running, job, "delete")
+        await running.dispatcher.call(running.chat.call(f"/delete {job.id}"))
+        told = (await settled(running)).private
+    assert [text.partition(";")[0] for _, text in told] == [
+        "I couldn't delete every message of job 1"
+    ] * 2
 
 
 @in_bot()

@@ -91,6 +91,23 @@ async def test_a_press_on_an_old_message_brings_it_up_to_date(tmp_path: Path) ->
         await fake.wait_for(lambda: ended(again.answer))
 
 
+async def test_an_answer_that_stays_elsewhere_is_not_said_to_be_deleted(tmp_path: Path) -> None:
+    """A person would believe that an image is gone that stands above."""
+    async with FakeDiscord() as fake, on_discord(fake, tmp_path, CONFIG) as bot:
+        person, channel = fake.person(7, "Ada"), elsewhere(fake)
+        drawn = await person.slash("image", model="flux", prompt="cat", in_channel=channel)
+        await fake.wait_for(lambda: ended(drawn.answer))
+        await bot.presenter.settle(10)
+        fake.later(1000)
+        typed = await person.slash("delete", id="1", in_channel=channel)
+        await fake.wait_for(lambda: typed.answer)
+        assert typed.answer is not None
+        assert "couldn't delete every message of job 1" in typed.answer.shown
+        assert drawn.answer in channel.seen_by(7)
+        await person.click(drawn.answer, "🗑️ Delete")
+        await fake.wait_for(lambda: drawn.answer not in channel.seen_by(7))
+
+
 async def test_what_may_have_been_answered_elsewhere_is_not_repeated_there() -> None:
     """A repeat would show a result twice, as Discord cannot recognise repeats there."""
     handler = RecordingHandler()
