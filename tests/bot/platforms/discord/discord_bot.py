@@ -89,7 +89,7 @@ class RecordingHandler:
         self.answers.append(platform)
 
     def words_of(self, command: str, text: str) -> str:
-        raise NotImplementedError
+        return text
 
     def suggest(self, param: Param, typed: str, asker: Asker) -> Sequence[str]:
         return [name for name in self.models if name.startswith(typed)]
