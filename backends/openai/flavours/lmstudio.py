@@ -78,6 +78,7 @@ class OldEntry(ServerReply):
     id: str
     type: str
     state: str
+    loaded_context_length: int | None = None
 
 
 class OldLibrary(ServerReply):
@@ -107,6 +108,7 @@ class _LMStudioFlavour(Flavour):
     sounds: ClassVar[AudioForm] = SILENT
     exact: ClassVar[bool] = True
     eager: ClassVar[bool] = True
+    cuts: ClassVar[bool] = True  # the middle of a question, or sends an empty answer
 
 
 class LMStudio4(_LMStudioFlavour):
@@ -182,6 +184,7 @@ class LMStudio3(_LMStudioFlavour):
                 chats=entry.type != "embeddings",
                 embeds=entry.type == "embeddings",
                 parallel=1,
+                context=entry.loaded_context_length,
             )
             for entry in library.data
         )

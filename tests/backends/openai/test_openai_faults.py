@@ -1,6 +1,7 @@
 """What happens to a question when a text server misbehaves, over real sockets."""
 
 import asyncio
+import json
 
 import pytest
 from pydantic import JsonValue
@@ -21,6 +22,7 @@ from queueing.core.errors import (
     Rejected,
     Unavailable,
     UnreadableAnswer,
+    problem_of,
 )
 from queueing.core.specs import BackendSpec, ModelSpec, Timeouts
 from tests.backends.openai.asking import ANSWER, answer, connected, image, model, work
@@ -79,7 +81,7 @@ async def test_a_question_longer_than_the_context_is_told_to_the_person(kind: st
     async with serving(kind) as server, connected(server) as backend:
         await backend.load(model())
         with pytest.raises(Rejected) as caught:
-            await backend.run(model(), work("word " * 50_000), lambda _: None)
+            await backend.run(model(), work("x" * 250_000), lambda _: None)
         assert "shorten" in words(caught.value)
         assert caught.value.problem is not None
         assert "context" in caught.value.problem.said
@@ -120,6 +122,24 @@ async def test_a_question_that_a_server_would_cut_is_refused(
             assert caught.value.problem is not None
             assert caught.value.problem.what is ProblemKind.TOO_LONG
         assert len(server.posted("/v1/chat/completions")) == asked
+
+
+@pytest.mark.parametrize("kind", ["lmstudio", "lmstudio-0.3"])
+async def test_a_question_that_lm_studio_would_cut_or_leave_unanswered_is_too_long(
+    kind: str,
+) -> None:
+    """A person would get an answer without its middle, or none without a reason."""
+    usage = {"prompt_tokens": CONTEXT, "completion_tokens": 0, "total_tokens": CONTEXT}
+    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": usage}
+    async with serving(kind) as server, connected(server) as backend:
+        await backend.load(model())
+        before = len(server.posted("/v1/chat/completions"))
+        server.sent = [f"data: {json.dumps(end)}\n\n".encode()]
+        for text in ("word " * 5_000, "x" * 17_000):
+            with pytest.raises(Rejected) as caught:
+                await answer(backend, model(), work(text))
+            assert problem_of(caught.value).what is ProblemKind.TOO_LONG
+        assert len(server.posted("/v1/chat/completions")) == before + 1
 
 
 async def test_a_configured_context_is_that_of_a_server_that_tells_none() -> None:

@@ -132,6 +132,7 @@ def _v0_models(server: FakeLlm) -> Any:
                 "type": "embeddings" if not model.chats else "vlm" if model.vision else "llm",
                 "state": "loaded" if model.copies else "not-loaded",
                 "max_context_length": 32768,
+                **({"loaded_context_length": model.context} if model.copies else {}),
             }
             for model in server.models.values()
         ]
