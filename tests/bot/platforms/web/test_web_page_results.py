@@ -181,22 +181,22 @@ PLACES = f"[...document.querySelectorAll('{LAST} .files, {LAST} .files .image')]
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("width", [390, 1280])
-@pytest.mark.parametrize("count", [1, 4])
+@pytest.mark.parametrize(("count", "size"), [(1, (300, 200)), (4, (300, 500))])
 async def test_a_result_takes_the_place_that_its_card_kept(
-    stage: Stage, width: int, count: int
+    stage: Stage, width: int, count: int, size: tuple[int, int]
 ) -> None:
     """The conversation would jump under the reader's eyes at each preview and each result."""
     page = stage.page
     await page.look(width=width, height=844, phone=width < 640)
     await stage.show(Content(body=(Markdown("\n\n".join(["earlier"] * 30)),)))
-    sizes, rows = ((300, 200),) * count, ((CANCEL,),)
+    sizes, rows = (size,) * count, ((CANCEL,),)
     card = Content(body=("⏳ flux · #3 in line",), buttons=rows, waits=True, sizes=sizes)
     ref = await stage.show(card)
     await page.wait(f"document.querySelectorAll('{LAST} .room').length === {count}")
     await page.evaluate(SHIFTS)
     before = await page.evaluate(f"{DRAWN}.then(() => {PLACES})")
     for shade in (10, 20):
-        preview = image("preview.png", (150, 100), shade=shade)
+        preview = image("preview.png", (150, 150 * size[1] // size[0]), shade=shade)
         draws = ("🎨 drawing with flux · step 7/28 ", ProgressBar(shade / 40))
         await stage.web.edit(
             ref,
@@ -205,7 +205,7 @@ async def test_a_result_takes_the_place_that_its_card_kept(
         await page.wait(f"document.querySelector('{LAST} .card-bar').value === {shade / 40}")
         await page.wait(f"document.querySelector('{LAST} .files img')?.naturalWidth === 150")
         assert await page.evaluate(f"{DRAWN}.then(() => {PLACES})") == before
-    files = tuple(image(f"{at}.png", (300, 200), shade=40 * at) for at in range(1, count + 1))
+    files = tuple(image(f"{at}.png", size, shade=40 * at) for at in range(1, count + 1))
     await stage.web.edit(ref, Content(body=("a cat\nflux",), files=files, buttons=FOUR))
     await page.wait(
         f"[...document.querySelectorAll('{LAST} .files img')].filter(({{ naturalWidth }}) => naturalWidth === 300).length === {count}"
