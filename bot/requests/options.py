@@ -23,7 +23,8 @@ _ASPECT = re.compile(r"(\d{1,3}):(\d{1,3})")
 def size(text: str) -> tuple[int, int] | None:
     """Return (width, height) of "768x1024", or of "3:2" or "portrait" at one megapixel.
 
-    The sides of an aspect ratio are multiples of 64. None for any other text, or out of range.
+    The sides of an aspect ratio are multiples of 64, and at most one megapixel together. None for
+    any other text, or out of range.
     """
     text = SHAPES.get(text.strip().lower(), text)
     if exact := _SIZE.fullmatch(text.strip()):
@@ -32,11 +33,17 @@ def size(text: str) -> tuple[int, int] | None:
         across, down = int(aspect[1]), int(aspect[2])
         if not across or not down:
             return None
-        ratio = across / down
-        sides = _grid(math.sqrt(_MEGAPIXEL * ratio)), _grid(math.sqrt(_MEGAPIXEL / ratio))
+        sides = _at_a_megapixel(across / down)
     else:
         return None
     return sides if all(SIDE_LEAST <= side <= SIDE_MOST for side in sides) else None
+
+
+def _at_a_megapixel(ratio: float) -> tuple[int, int]:
+    short = _grid(math.sqrt(_MEGAPIXEL * min(ratio, 1 / ratio)))
+    most = _MEGAPIXEL // max(short, SIDE_LEAST) // SIDE_STEP * SIDE_STEP
+    long = min(_grid(math.sqrt(_MEGAPIXEL * max(ratio, 1 / ratio))), most)
+    return (short, long) if ratio < 1 else (long, short)
 
 
 def _grid(side: float) -> int:

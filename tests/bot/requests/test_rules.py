@@ -10,7 +10,7 @@ from bot.core.live_settings import Defaults
 from bot.core.refusals import Declined, RefusalKind
 from bot.people.people import Person
 from bot.requests.model_choice import usual_model
-from bot.requests.options import Style
+from bot.requests.options import SIZES, Style, size
 from bot.requests.rules import (
     EVERYTHING,
     KIND_OF,
@@ -22,6 +22,7 @@ from bot.requests.rules import (
     fitting_size,
     fitting_style,
     offered,
+    offers_size,
     offers_style,
     require_loras,
     require_model,
@@ -49,6 +50,14 @@ def asker(user: str, *rooms: str, rights: tuple[str, ...] = ()) -> Asker:
 
 def rule(*who: str, where: tuple[str, ...] = (), **fields: Any) -> Rule:
     return Rule(who=frozenset(who), where=frozenset(where), **fields)
+
+
+def test_a_rule_of_one_megapixel_allows_every_shape() -> None:
+    """People could choose no shape but a square, or be refused without having named a size."""
+    megapixel = rule(most={"pixels": 1024 * 1024})
+    shapes = [f"{across}:{down}" for across in range(1, 30) for down in range(1, 30)]
+    assert not [each for each in (*SIZES, *shapes) if not offers_size(megapixel, each)]
+    assert size("1:400") is None
 
 
 def test_what_is_asked_and_what_is_allowed_are_told_apart() -> None:

@@ -186,7 +186,7 @@ async def test_settings_hold_and_can_be_taken_back(running: Bot) -> None:
     await say(running, "/settings --image flux --size 3:2 --language de", "fake:1")
     await say(running, "/image a cat", "fake:1")
     (job,) = await running.queue.jobs.open_jobs()
-    assert (job.request.width, job.request.height) == (1280, 832)  # type: ignore[union-attr]
+    assert (job.request.width, job.request.height) == (1216, 832)  # type: ignore[union-attr]
     await say(running, "/cancel", "fake:1")
     await say(running, "/settings --image reset --language reset", "fake:1")
     await say(running, "/settings --ask flux", "fake:1")
