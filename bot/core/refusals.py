@@ -217,6 +217,7 @@ class RefusalKind(Enum):
     # ---------------------------------------------------------------- the job that is meant
     NO_JOB = Row("refused.no_job", _JOB)
     NO_SUCH_JOB = Row("refused.no_such_job", _JOB)
+    FORGOTTEN_JOB = Row("refused.forgotten_job")
     NO_OPEN_JOB = Row("refused.no_open_job")
     NO_JOBS_YET = Row("history.none")
     NOT_YOURS = Row("refused.not_yours")

@@ -23,6 +23,8 @@ async def own_job(context: Context, call: Call, job_id: int, *, seen: bool = Fal
     this.
     """
     job = await context.queue.jobs.get(job_id)
+    if job is None and call.invocation.button:
+        raise Declined(Refusal(RefusalKind.FORGOTTEN_JOB))
     if job is None:
         kind = RefusalKind.NO_JOB if is_admin(context, call) else RefusalKind.NO_SUCH_JOB
         raise Declined(Refusal(kind, job=job_id))

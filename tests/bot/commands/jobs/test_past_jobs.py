@@ -129,6 +129,15 @@ async def test_a_reply_to_a_job_brought_back_is_understood(running: Bot) -> None
 
 
 @in_bot()
+async def test_a_button_of_a_job_that_is_no_longer_stored_says_so(running: Bot) -> None:
+    """A person who pressed it would read of a number, as if the job were another person's."""
+    call = running.chat.call("/again", options={"id": 9}, button=True)
+    await running.dispatcher.call(call)
+    told = (await settled(running)).private
+    assert told[-1][1] == "This job is no longer stored, so I can't do that any more."
+
+
+@in_bot()
 async def test_who_replies_to_another_persons_result_learns_whose_it_is(running: Bot) -> None:
     """They would read that there is no such job, of the message that they see."""
     await draw(running, "cat")
