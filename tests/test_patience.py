@@ -66,7 +66,7 @@ LEAST_S = 3.0
 SHIPPED_LEASE_S = ClusterConfig().lease_s
 LEASES = {
     "bot/config": "texts that are compared, and run by no one",
-    "chaos": "the trial's processes may lose their posts at any time",
+    "chaos": "the trial's processes may lose their roles at any time",
     "test_patience.py": "the examples of the rule",
 }
 _COUNT = re.compile(r"^(\w+) = (?:int|float)\(os\.environ", re.MULTILINE)

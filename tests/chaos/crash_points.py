@@ -195,7 +195,7 @@ def live(where: str, arguments: list[str]) -> int:
     return cli.main(arguments)
 
 
-def give_birth(arguments: list[str]) -> int:
+def begin_runs(arguments: list[str]) -> int:
     """Begin a run for every line, and report how it ended."""
     lighten()
     for line in sys.stdin:
@@ -211,4 +211,4 @@ def give_birth(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(give_birth(sys.argv[1:]))
+    sys.exit(begin_runs(sys.argv[1:]))

@@ -9,7 +9,7 @@ from typing import Protocol, Self
 from tests.chaos.people.chats import Seen, Words
 from tests.chaos.people.program_media import MODELS, VIDEOS
 from tests.chaos.people.programs import VECTORS
-from tests.chaos.servers import Book, CountingComfyUI, CountingLlm, shown_number
+from tests.chaos.servers import CountingComfyUI, CountingLlm, ServerRecords, shown_number
 from tests.chaos.verdict import Queue, Row, Verdict
 
 VIDEO_KINDS = 0.06  # of what is asked in chats; encoding takes long
@@ -96,10 +96,10 @@ class FakeInstallation:
     _OVERFLOW = frozenset({"telegram:1", "telegram:2", "discord:3"})
 
     def __init__(self) -> None:
-        self._book = Book()
-        self._comfy_1 = CountingComfyUI(self._book, "comfy-1", step_s=0.1, load_s=0.1)
-        self._comfy_2 = CountingComfyUI(self._book, "comfy-2", step_s=0.07, load_s=0.1)
-        self._studio = CountingLlm(self._book, self._TEXTS, embeds=VECTORS, pace_s=0.04)
+        self._records = ServerRecords()
+        self._comfy_1 = CountingComfyUI(self._records, "comfy-1", step_s=0.1, load_s=0.1)
+        self._comfy_2 = CountingComfyUI(self._records, "comfy-2", step_s=0.07, load_s=0.1)
+        self._studio = CountingLlm(self._records, self._TEXTS, embeds=VECTORS, pace_s=0.04)
         self.servers: Sequence[Server] = (self._comfy_1, self._comfy_2, self._studio)
         self._stack = AsyncExitStack()
 
@@ -134,18 +134,18 @@ class FakeInstallation:
         return shown_number(seen)
 
     def completed(self, numbers: set[int]) -> None:
-        self._book.finished_before = numbers.__contains__
+        self._records.finished_before = numbers.__contains__
 
     async def judge(self, verdict: Verdict, rows: Sequence[Row]) -> None:
-        book = self._book
+        records = self._records
         for line in self._lines():
-            verdict.order_violations += line.overtaken(rows, book.began)
-        verdict.regenerated += [f"{number} was made again" for number in book.again]
-        verdict.regenerated += [f"{number} was drawn again" for number in book.redrawn]
-        verdict.regenerated += [f"{number} was begun again" for number in book.begun_again]
+            verdict.order_violations += line.overtaken(rows, records.began)
+        verdict.regenerated += [f"{number} was made again" for number in records.again]
+        verdict.regenerated += [f"{number} was drawn again" for number in records.redrawn]
+        verdict.regenerated += [f"{number} was begun again" for number in records.begun_again]
         verdict.servers = {
-            "repeated_texts": book.repeated_texts,
-            "forgotten_by_servers": book.forgotten,
+            "repeated_texts": records.repeated_texts,
+            "forgotten_by_servers": records.forgotten,
             "prompts_improved": self._studio.improved,
         }
 

@@ -93,12 +93,12 @@ class Launcher:
         self._log = log
         self._program = program
         self._environment = environment or {}
-        self._mother: asyncio.subprocess.Process | None = None
+        self._process: asyncio.subprocess.Process | None = None
         self._newest: Run | None = None
 
     async def __aenter__(self) -> Self:
         with self._log.open("ab") as log:
-            self._mother = await asyncio.create_subprocess_exec(
+            self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", self._program),
                 *("run", "-c", str(self._config)),
                 cwd=ROOT,
@@ -111,27 +111,27 @@ class Launcher:
 
     async def __aexit__(self, *_: object) -> None:
         """Leave no process behind, however the trial ends."""
-        assert self._mother is not None
+        assert self._process is not None
         if self._newest is not None:
             self._newest.kill()
             await self._newest.ended
         with suppress(ProcessLookupError):
-            self._mother.kill()
-        await self._mother.wait()
+            self._process.kill()
+        await self._process.wait()
 
     async def begin(self, fate: Fate) -> Run:
         """Begin a run; the previous one has ended."""
-        assert self._mother is not None
-        assert self._mother.stdin is not None
-        self._mother.stdin.write(f"{IN_ORDER if fate.in_order else fate.point}\n".encode())
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{IN_ORDER if fate.in_order else fate.point}\n".encode())
         pid = await self._word("began")
         self._newest = Run(pid=pid, ended=asyncio.create_task(self._word("ended")))
         return self._newest
 
     async def _word(self, kind: str) -> int:
-        assert self._mother is not None
-        assert self._mother.stdout is not None
-        said = (await self._mother.stdout.readline()).decode().split()
+        assert self._process is not None
+        assert self._process.stdout is not None
+        said = (await self._process.stdout.readline()).decode().split()
         assert said[:1] == [kind], said
         return int(said[1])
 

@@ -28,7 +28,7 @@ _NUMBER = re.compile(r"number (\d+)")
 _ENDS = "the end."
 
 
-class Book:
+class ServerRecords:
     """What servers did, in order; numbers are those of the requests."""
 
     def __init__(self) -> None:
@@ -115,20 +115,20 @@ def shown_number(seen: Seen) -> int | None:
 class CountingComfyUI(FakeComfyUI):
     """A ComfyUI that records what it draws."""
 
-    def __init__(self, book: Book, name: str, **how: Any) -> None:
+    def __init__(self, records: ServerRecords, name: str, **how: Any) -> None:
         super().__init__(**how)
         self.name = name
-        self._book = book
+        self._records = records
 
     async def _run(self, item: _Item) -> None:
         number = number_in(json.dumps(item.graph))
         if number is None:  # the shortest image there is, drawn to load a model
             await super()._run(item)
             return
-        self._book.begin(number, self.name)
+        self._records.begin(number, self.name)
         await super()._run(item)
         if self.history[item.key]["status"]["completed"]:
-            self._book.drawn(number, self.name)
+            self._records.drawn(number, self.name)
 
     def _save(self, item: _Item, kind: str, inputs: dict[str, Any]) -> dict[str, Any]:
         self.image = painted(number_in(json.dumps(item.graph)) or 0)
@@ -136,17 +136,19 @@ class CountingComfyUI(FakeComfyUI):
 
     async def kill(self) -> None:
         await super().kill()
-        self._book.forget(self.name)
+        self._records.forget(self.name)
 
 
 class CountingLlm(FakeLlm):
     """An LM Studio that answers each request with its number, improves prompts, and embeds."""
 
-    def __init__(self, book: Book, models: Sequence[str], *, embeds: str, pace_s: float) -> None:
+    def __init__(
+        self, records: ServerRecords, models: Sequence[str], *, embeds: str, pace_s: float
+    ) -> None:
         self._to_say: ContextVar[Sequence[str]] = ContextVar("answer", default=WORDS)
         embedding = Model(embeds, chats=False, embeds=True)
         super().__init__("lmstudio", [*(Model(name) for name in models), embedding])
-        self._book = book
+        self._records = records
         self.pace_s = pace_s
         self.improved = 0
 
@@ -168,9 +170,9 @@ class CountingLlm(FakeLlm):
             self.improved += 1
             return await super()._chat(request)
         self._to_say.set(answer_words(number))
-        self._book.begin(number)
+        self._records.begin(number)
         response = await super()._chat(request)
-        self._book.written(number)
+        self._records.written(number)
         return response
 
     async def pick(
@@ -179,7 +181,7 @@ class CountingLlm(FakeLlm):
         if name in self.models and self.models[name].embeds:
             number = number_in(await request.text())
             assert number is not None
-            self._book.begin(number)
+            self._records.begin(number)
         return await super().pick(name, request)
 
     async def kill(self) -> None:

@@ -229,7 +229,7 @@ def _damage(path: Path) -> None:
 # ---------------------------------------------------------------- the clock
 
 
-class _Hands:
+class _Clocks:
     """The machine's clock, which a person sets, and the steady one; both follow virtual time."""
 
     def __init__(self) -> None:
@@ -246,10 +246,10 @@ class _Hands:
 
 
 @pytest.fixture
-def hands(monkeypatch: pytest.MonkeyPatch) -> _Hands:
-    hands = _Hands()
-    monkeypatch.setattr("queueing.core.ports.time", hands)
-    return hands
+def clocks(monkeypatch: pytest.MonkeyPatch) -> _Clocks:
+    clocks = _Clocks()
+    monkeypatch.setattr("queueing.core.ports.time", clocks)
+    return clocks
 
 
 async def within(seconds: float, running: Bot) -> None:
@@ -276,7 +276,7 @@ def pauses_between() -> Installation:
 @pytest.mark.parametrize("jumps_h", [(5.0, -9.0, 7.0, -3.0), (-2.0, 400_000.0)])
 @in_virtual_time
 async def test_a_clock_set_by_hours_holds_nothing_up(
-    hands: _Hands, jumps_h: tuple[float, ...]
+    clocks: _Clocks, jumps_h: tuple[float, ...]
 ) -> None:
     """Pauses, places and edits would wait for hours, or forever if a machine begins in 1970."""
     chat = FakeChat()
@@ -284,7 +284,7 @@ async def test_a_clock_set_by_hours_holds_nothing_up(
         for person, jump_h in enumerate(jumps_h):
             await ask(running, f"cat {person}", person)
             await asyncio.sleep(16)  # in the middle of the pause after its first attempt
-            hands.set_by_h += jump_h
+            clocks.set_by_h += jump_h
             await asyncio.sleep(1)
         await within(120, running)
     ends = [first_line(chat, person) for person in range(len(jumps_h))]
@@ -293,18 +293,18 @@ async def test_a_clock_set_by_hours_holds_nothing_up(
 
 @in_virtual_time
 async def test_a_clock_set_back_between_two_runs_holds_nothing_up(
-    hands: _Hands, path: Path
+    clocks: _Clocks, path: Path
 ) -> None:
     """A pause written while the clock was ahead would last as long as the clock was ahead."""
     chat = FakeChat()
-    hands.set_by_h = 5.0
+    clocks.set_by_h = 5.0
     installation = replace(pauses_between(), url=f"sqlite:///{path}")
     async with bot(installation, chat) as running:
         await ask(running, "a cat", 1)
         await asyncio.sleep(16)
         (job,) = await running.queue.jobs.open_jobs()
         assert job.not_before > running.clock.now()
-    hands.set_by_h = 0.0
+    clocks.set_by_h = 0.0
     async with bot(replace(installation, clock=SystemClock()), chat) as running:
         await within(120, running)
     assert first_line(chat, 1) == "a cat"

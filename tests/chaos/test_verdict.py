@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.chaos.people.program_calls import Wish
+from tests.chaos.people.program_calls import ProgramRequest
 from tests.chaos.people.program_jobs import NativeJob
 from tests.chaos.verdict import Queue, Row, accepted_twice
 
@@ -54,7 +54,7 @@ def test_a_retry_after_the_end_of_its_job_is_no_breach(state: str) -> None:
 @pytest.mark.parametrize("keyed", [True, False])
 def test_only_a_key_promises_the_same_job(*, keyed: bool) -> None:
     """A retry without a key after its job was cancelled would count as a breach."""
-    wish = Wish(number=7, model="writes", prompt="7", headers={}, others={})
+    wish = ProgramRequest(number=7, model="writes", prompt="7", headers={}, others={})
     call = NativeJob(
         wish=wish,
         session=cast("Any", None),

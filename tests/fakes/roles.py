@@ -13,7 +13,7 @@ COMES_BACK_S = 0.75
 
 
 @dataclass
-class PostTable:
+class RoleTable:
     """The table that all processes see."""
 
     lease_s: float
@@ -30,13 +30,13 @@ class PostTable:
         return asyncio.get_running_loop().time()
 
 
-class FakePosts:
+class FakeRoles:
     """One process's access to the table.
 
     `away`: the database cannot be reached; `slow_s`: its delay.
     """
 
-    def __init__(self, table: PostTable, process: str) -> None:
+    def __init__(self, table: RoleTable, process: str) -> None:
         self.table = table
         self.process = process
         self.away = False

@@ -4,7 +4,7 @@ import asyncio
 from contextlib import suppress
 from pathlib import Path
 
-from tests.fakes.mother import Child, bear
+from tests.fakes.fork_server import Child, start_usher
 from tests.fakes.ports import port_of
 from tests.processes.installation import until
 
@@ -22,7 +22,7 @@ class BotProcess:
         self._config.write_text(text)
 
     async def start(self) -> None:
-        self._process = await bear(["run", "-c", str(self._config)], self._log)
+        self._process = await start_usher(["run", "-c", str(self._config)], self._log)
         await until(self._answers)
 
     async def kill(self) -> None:

@@ -10,7 +10,7 @@ from backends.common import websocket
 from tests.fakes.ports import port_of
 
 
-class Doorkeeper:
+class ClosingServer:
     """Accepts connections and ends them when asked to."""
 
     def __init__(self) -> None:
@@ -35,14 +35,14 @@ class Doorkeeper:
 
 
 @pytest.fixture
-async def door() -> AsyncIterator[Doorkeeper]:
-    door = Doorkeeper()
+async def door() -> AsyncIterator[ClosingServer]:
+    door = ClosingServer()
     await door.open()
     yield door
     await door.aclose()
 
 
-async def test_a_server_nobody_can_reach_has_gone(door: Doorkeeper) -> None:
+async def test_a_server_nobody_can_reach_has_gone(door: ClosingServer) -> None:
     """The bot would wait for a server that had died before the call."""
     await door.aclose()
     async with asyncio.timeout(60):
@@ -50,7 +50,7 @@ async def test_a_server_nobody_can_reach_has_gone(door: Doorkeeper) -> None:
 
 
 async def test_a_silent_connection_may_end(
-    door: Doorkeeper, monkeypatch: pytest.MonkeyPatch
+    door: ClosingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that ends idle connections would seem to restart all the time."""
     monkeypatch.setattr(websocket, "AT_ONCE_S", 0.0)
@@ -66,7 +66,7 @@ async def test_a_silent_connection_may_end(
 
 
 async def test_a_forwarder_that_has_nobody_behind_it_shows_it(
-    door: Doorkeeper, monkeypatch: pytest.MonkeyPatch
+    door: ClosingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A restart behind a tunnel would not be seen."""
     monkeypatch.setattr(websocket, "AT_ONCE_S", 0.0)
@@ -80,7 +80,7 @@ async def test_a_forwarder_that_has_nobody_behind_it_shows_it(
 
 
 async def test_a_server_that_never_holds_a_silent_connection_shows_nothing(
-    door: Doorkeeper, monkeypatch: pytest.MonkeyPatch
+    door: ClosingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that hangs would be retried without a pause."""
     monkeypatch.setattr(websocket, "AT_ONCE_S", inf)

@@ -14,7 +14,7 @@ from bot.config.config import Config
 from bot.config.loader import parse
 from queueing.core.errors import StoreError
 from tests.fakes.programs.postgres_server import PostgresServer
-from tests.fakes.roles import FakePosts, PostTable
+from tests.fakes.roles import FakeRoles, RoleTable
 from tests.simulation.loop import in_virtual_time
 
 pytest.importorskip("psycopg")
@@ -119,8 +119,8 @@ async def test_open_jobs_of_a_missing_model_fail(
 @in_virtual_time
 async def test_posts_are_listed_in_order_and_in_bounded_time() -> None:
     """`/status` would wait for a database that is away, or leave out roles not yet taken."""
-    table = PostTable(15)
-    roles = FakePosts(table, "gpu-1:4711")
+    table = RoleTable(15)
+    roles = FakeRoles(table, "gpu-1:4711")
     shown = RoleList(roles, ("queue", "telegram", "web"))
     assert await roles.take("web", address="") is not None
     held = [(each.name, each.holder) for each in await shown.roles()]

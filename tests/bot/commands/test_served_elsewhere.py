@@ -62,7 +62,7 @@ async def test_a_call_that_the_database_refuses_to_a_former_holder_is_left_to_th
     """One process would tell the person that nothing is accepted, and the other "#1"."""
 
     async def refused(_user: str) -> None:
-        raise Fenced("another process took the post")
+        raise Fenced("another process took the role")
 
     async with bot(installation(tmp_path)) as running:
         monkeypatch.setattr(running.people, "get", refused)

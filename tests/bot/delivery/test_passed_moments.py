@@ -83,7 +83,7 @@ class Scenario:
 
 
 @dataclass
-class Oracle:
+class FakeStandings:
     """Replaces the queue's forecast of a job; once a time has passed, it is no longer given."""
 
     random: Random
@@ -172,8 +172,11 @@ async def told(seed: int, monkeypatch: pytest.MonkeyPatch) -> Watcher:
     installation = Installation.of([image_model("flux")], [host("gpu-1", "comfy")])
     installation.servers["comfy"].die(-1.0)  # nothing starts but in the stories
     async with bot(installation, SlowChat(random)) as running:
-        oracle, watcher = Oracle(random, running, random.choice((0.05, 0.6))), Watcher(running)
-        monkeypatch.setattr(running.queue.status, "standings", oracle.standings)
+        standings, watcher = (
+            FakeStandings(random, running, random.choice((0.05, 0.6))),
+            Watcher(running),
+        )
+        monkeypatch.setattr(running.queue.status, "standings", standings.standings)
         jobs: list[Job] = []
         running.queue.events.subscribe(
             lambda event: (
@@ -187,8 +190,8 @@ async def told(seed: int, monkeypatch: pytest.MonkeyPatch) -> Watcher:
                 call = running.chat.call("/image flux cat", chat=chat, user="fake:1")
                 await running.dispatcher.call(call)
         async with asyncio.TaskGroup() as tasks:
-            oracle.stories = {job.id: Scenario(job) for job in jobs}
-            runs = [tasks.create_task(oracle.live(each)) for each in oracle.stories.values()]
+            standings.stories = {job.id: Scenario(job) for job in jobs}
+            runs = [tasks.create_task(standings.live(each)) for each in standings.stories.values()]
             for _ in range(int(LASTS_S / LOOK_S)):
                 await asyncio.sleep(LOOK_S)
                 watcher.look()

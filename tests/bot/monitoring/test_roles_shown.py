@@ -11,7 +11,7 @@ from bot.app.metering import Meters
 from bot.monitoring.metrics import Metrics
 from queueing.core.ports import SystemClock
 from tests.bot.monitoring.scraped import Scraped
-from tests.fakes.roles import FakePosts, PostTable
+from tests.fakes.roles import FakeRoles, RoleTable
 from tests.simulation.loop import in_virtual_time
 
 LEASE_S = 15.0
@@ -20,8 +20,8 @@ LEASE_S = 15.0
 class Process:
     """A process that applies for a role and shows its metrics."""
 
-    def __init__(self, table: PostTable, name: str) -> None:
-        self.roles, self.clock = FakePosts(table, name), SystemClock()
+    def __init__(self, table: RoleTable, name: str) -> None:
+        self.roles, self.clock = FakeRoles(table, name), SystemClock()
         now = asyncio.get_running_loop().time
         keeper = LeaseKeeper(self.roles, lease_s=LEASE_S, clock=now)
         self._meters = Meters(Metrics(""), cast("Any", None))
@@ -41,7 +41,7 @@ class Process:
 @in_virtual_time
 async def test_a_post_that_moves_is_shown_where_it_is() -> None:
     """A failover would go unnoticed, and people would be the first to notice a missing role."""
-    table = PostTable(LEASE_S)
+    table = RoleTable(LEASE_S)
     one = Process(table, "a")
     await asyncio.sleep(1)
     other = Process(table, "b")
@@ -62,7 +62,7 @@ async def test_a_post_that_moves_is_shown_where_it_is() -> None:
 @in_virtual_time
 async def test_a_database_that_is_away_is_counted(holds: bool) -> None:
     """Nobody would be told until people ask why nothing happens."""
-    table, away_s = PostTable(LEASE_S), 60.0
+    table, away_s = RoleTable(LEASE_S), 60.0
     first = Process(table, "a")
     await asyncio.sleep(1)
     process = first if holds else Process(table, "b")
@@ -85,7 +85,7 @@ async def test_a_database_that_is_away_is_counted(holds: bool) -> None:
 @in_virtual_time
 async def test_a_clock_that_is_off_is_shown() -> None:
     """A process that takes no role because of its clock would be found at the next failover."""
-    process = Process(PostTable(LEASE_S), "a")
+    process = Process(RoleTable(LEASE_S), "a")
     process.clock.compare(-90.5)
     assert process.shown("usher_clock_off_seconds") == {"usher_clock_off_seconds": -90.5}
     process.task.cancel()

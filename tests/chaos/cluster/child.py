@@ -1,7 +1,7 @@
 """The real program as one of several: `python -m tests.chaos.cluster.child run -c FILE`.
 
 Like `tests.chaos.crash_points`, on which it is based, it reads environment variables:
-`USHER_CLOCK_AHEAD_S` shifts this machine's clock, `USHER_PLAIN_POSTS` takes away the locks and
+`USHER_CLOCK_AHEAD_S` shifts this machine's clock, `USHER_PLAIN_ROLES` takes away the locks and
 notices of roles, so that leases alone must suffice, and `USHER_CABLES_AT` is the first port of this
 machine's cables: every machine has the same configuration, but its own cables. Clocks that only
 count are left unchanged, as no operator sets those.
@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 CLOCK = "USHER_CLOCK_AHEAD_S"
-PLAIN = "USHER_PLAIN_POSTS"
+PLAIN = "USHER_PLAIN_ROLES"
 HERE = "USHER_CABLES_AT"
 HERE_NAME = "localhost"
 
@@ -51,6 +51,6 @@ if __name__ == "__main__":
     find_cables(os.environ[HERE])
     if os.environ.get(PLAIN):
         without_locks()
-    from tests.chaos.crash_points import give_birth
+    from tests.chaos.crash_points import begin_runs
 
-    sys.exit(give_birth(sys.argv[1:]))
+    sys.exit(begin_runs(sys.argv[1:]))

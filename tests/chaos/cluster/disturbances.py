@@ -41,7 +41,7 @@ class Disturbance:
     ended_at: float
 
 
-class Fury:
+class Disturber:
     """Disturbs a cluster repeatedly; `leader` returns the process that holds the queue's role."""
 
     def __init__(

@@ -20,7 +20,7 @@ from queueing.store.postgres.schema import migrate
 from queueing.store.sql.migrations import QUEUE
 from tests.chaos.cluster.child import HERE_NAME
 from tests.chaos.cluster.cluster_verdict import ClusterVerdict
-from tests.chaos.cluster.disturbances import Fury
+from tests.chaos.cluster.disturbances import Disturber
 from tests.chaos.cluster.filling import FILLER, fill, with_filler
 from tests.chaos.cluster.front import Front
 from tests.chaos.cluster.ledger import INSTALL, SETTINGS, Heard, Ledger
@@ -89,36 +89,36 @@ class ClusterTrial:
         self._database = _prepared(server)
         os.environ |= world.secrets
         await self._build(stack, server, world)
-        fury = Fury(
+        disturber = Disturber(
             self._machines,
             server,
             self._random,
             lease_s=LEASE_S,
             leader=lambda: self._leader(server),
         )
-        await self._live(world, server, fury, verdict)
+        await self._live(world, server, disturber, verdict)
         rows = self._rows(server)
         ledger = Ledger.read(server, self._database)
         moments = ledger.moments()
         await world.judge(verdict, [_timed(row, moments) for row in rows])
-        verdict.judge_cluster(ledger, self._heard, fury.done)
+        verdict.judge_cluster(ledger, self._heard, disturber.done)
         verdict.faults += [
-            *fury.faults,
+            *disturber.faults,
             *(fault for each in self._machines for fault in each.faults),
         ]
         verdict.count_outages(self._outages.kills)
         return verdict
 
     async def _live(
-        self, world: World, server: PostgresServer, fury: Fury, verdict: ClusterVerdict
+        self, world: World, server: PostgresServer, disturber: Disturber, verdict: ClusterVerdict
     ) -> None:
         await asyncio.gather(*(machine.start() for machine in self._machines))
-        await fury.led()
+        await disturber.led()
         await fill(world.programs.ports, self._waiting)
         asking = world.asking(self._kills)
-        for kind in fury.draw(self._kills):
+        for kind in disturber.draw(self._kills):
             await asyncio.sleep(self._random.uniform(*PAUSE_S))
-            await fury.disturb(kind)
+            await disturber.disturb(kind)
             world.know(self._rows(server))
             self._outages.perhaps()
         await self._outages.over()

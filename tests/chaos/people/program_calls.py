@@ -30,7 +30,7 @@ SERVER_LOST, STOPPING = "server_lost", "stopping"  # codes of errors
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wish:
+class ProgramRequest:
     """What a program asks for: `headers` are the caller's, `others` another person's."""
 
     number: int
@@ -61,7 +61,7 @@ class Refusal(Exception):
 class ProgramCall(ABC):
     """A call from the first try to its end; `given` is its result, and `job` the job it became."""
 
-    wish: Wish
+    wish: ProgramRequest
     session: aiohttp.ClientSession
     urls: Sequence[str]
     random: Random

@@ -17,10 +17,10 @@ from tests.chaos.people.program_calls import (
     Given,
     ImageCall,
     ProgramCall,
+    ProgramRequest,
     StreamedCall,
     VectorCall,
     WholeCall,
-    Wish,
 )
 from tests.chaos.people.program_jobs import NativeJob, NativeText
 from tests.chaos.people.program_media import (
@@ -106,7 +106,7 @@ class OnApi:
         kind = self._kind(request, words)
         self.kinds[kind.__name__] += 1
         headers, others = request.person
-        wish = Wish(
+        wish = ProgramRequest(
             number=request.number,
             model=request.model,
             prompt=words.prompt,

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 RETRY_AFTER_S = 7.0
 
 
-class Post(ChatLease):
+class FakeLease(ChatLease):
     """A process's role, as its chat asks for it."""
 
     def __init__(self) -> None:

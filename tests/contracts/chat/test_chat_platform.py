@@ -30,7 +30,7 @@ from tests.bot.platforms.discord.discord_bot import RecordingHandler
 from tests.contracts.chat.chat_harness import (
     RETRY_AFTER_S,
     STAGES,
-    Post,
+    FakeLease,
     Stage,
     image,
     running,
@@ -363,13 +363,13 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_without_its_post_a_platform_says_nothing(stage: Stage) -> None:
     """A process that was frozen would overwrite what the next holder shows."""
-    post, handler = Post(), a_handler()
-    async with running(stage, handler, stage.platform(post)) as platform:
+    lease, handler = FakeLease(), a_handler()
+    async with running(stage, handler, stage.platform(lease)) as platform:
         ref = await platform.send(stage.chat, words("⏳"))
         await stage.says("/queue")
         call = await handler.called()
         count = await stage.count()
-        post.mine = False
+        lease.mine = False
         for request in (
             platform.send(stage.chat, words("more")),
             platform.edit(ref, words("more")),
@@ -382,7 +382,7 @@ async def test_without_its_post_a_platform_says_nothing(stage: Stage) -> None:
             assert not failure.value.unclear
         assert await stage.reads(ref) == "⏳"
         assert await stage.count() == count
-        post.mine = True
+        lease.mine = True
         await platform.edit(ref, words("done"))
         assert await stage.reads(ref) == "done"
 
@@ -390,21 +390,21 @@ async def test_without_its_post_a_platform_says_nothing(stage: Stage) -> None:
 @pytest.mark.usefixtures("hurried")
 async def test_without_its_post_a_platform_hands_no_call_over(stage: Stage) -> None:
     """A call would be carried out by two processes."""
-    post, handler, held = Post(), a_handler(), list[bool]()
+    lease, handler, held = FakeLease(), a_handler(), list[bool]()
 
     async def note(_call: Invocation) -> None:
-        held.append(post.mine)
+        held.append(lease.mine)
 
     handler.then = note
-    async with running(stage, handler, stage.platform(post)):
+    async with running(stage, handler, stage.platform(lease)):
         await stage.says("/queue")
         await handler.called()
         await stage.listening()
-        post.mine = False
-        looked = asyncio.ensure_future(post.asked())
+        lease.mine = False
+        looked = asyncio.ensure_future(lease.asked())
         await stage.says("/models")
         await looked
-        post.mine = True
+        lease.mine = True
         await stage.says("/status")
         await handler.called(3 if stage.tells_again else 2)
     again = ["models"] if stage.tells_again else []
@@ -415,11 +415,11 @@ async def test_without_its_post_a_platform_hands_no_call_over(stage: Stage) -> N
 @pytest.mark.usefixtures("hurried")
 async def test_without_its_post_a_platform_does_not_begin_to_listen(stage: Stage) -> None:
     """Two processes would get each call, or end each other's connections forever."""
-    post = Post()
-    async with running(stage, a_handler(), stage.platform(post)):
+    lease = FakeLease()
+    async with running(stage, a_handler(), stage.platform(lease)):
         listened = stage.listened
-        post.mine = False
+        lease.mine = False
         if await stage.cut():
-            await post.asked(5)
+            await lease.asked(5)
         assert stage.listened == listened
-    assert not post.mine
+    assert not lease.mine

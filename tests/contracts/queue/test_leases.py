@@ -10,7 +10,7 @@ import pytest
 from queueing.core.leases import LeaseStore
 from queueing.store.postgres.lease_store import PostgresLeases
 from tests.fakes.programs.postgres_server import end_leases
-from tests.fakes.roles import FakePosts, PostTable
+from tests.fakes.roles import FakeRoles, RoleTable
 
 LEASE_S = 600.0
 
@@ -23,12 +23,12 @@ async def database(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Open, 
     """Return how a process opens the roles, and what ends all running leases."""
     async with AsyncExitStack() as stack:
         if request.param == "in memory":
-            table = PostTable(LEASE_S)
+            table = RoleTable(LEASE_S)
 
             async def lapse_fake() -> None:
                 table.until = dict.fromkeys(table.until, table.now())
 
-            yield partial(FakePosts, table), lapse_fake
+            yield partial(FakeRoles, table), lapse_fake
             return
         url = request.getfixturevalue("postgres_url")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import aiohttp
 
-from tests.fakes.mother import Child, bear
+from tests.fakes.fork_server import Child, start_usher
 from tests.fakes.ports import port_of
 from tests.fakes.process import ROOT
 from tests.fakes.programs.postgres_server import PostgresServer, end_leases
@@ -65,7 +65,7 @@ class Usher:
     async def start(self) -> None:
         arguments = ("run", "-c", str(self._config), *self._options)
         if not self._within:
-            self.process = await bear(arguments, self._log)
+            self.process = await start_usher(arguments, self._log)
             return
         with self._log.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
@@ -134,13 +134,13 @@ class Processes:
     database: str
     asked: int = 0
 
-    async def holder(self, post: str = "queue") -> Usher:
+    async def holder(self, role: str = "queue") -> Usher:
         """Return the running process that holds a role, as soon as one does."""
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 assert any(usher.runs for usher in self.ushers)
                 rows = self.sql(
-                    f"SELECT holder FROM roles WHERE name = '{post}'"  # a test's own
+                    f"SELECT holder FROM roles WHERE name = '{role}'"  # a test's own
                     " AND until > extract(epoch FROM clock_timestamp())"
                 )
                 for usher in self.ushers:

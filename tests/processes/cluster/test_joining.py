@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bot.app.heartbeat import is_alive
-from tests.fakes.mother import Child, bear
+from tests.fakes.fork_server import Child, start_usher
 from tests.fakes.programs.postgres_server import PostgresServer
 from tests.processes.installation import until
 
@@ -36,7 +36,7 @@ def configured(folder: Path, text: str) -> Path:
 async def started(folder: Path, text: str) -> AsyncIterator[Child]:
     """Start `usher run`; end it if it still runs."""
     file = configured(folder, text)
-    process = await bear(("run", "-c", str(file)), folder / "log.txt")
+    process = await start_usher(("run", "-c", str(file)), folder / "log.txt")
     try:
         yield process
     finally:

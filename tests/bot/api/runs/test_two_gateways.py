@@ -70,9 +70,9 @@ class TwoApis:
 async def two_apis(url: str, text: str = CONFIG) -> AsyncIterator[TwoApis]:
     setup = BotSetup(configuration.parse(text, {}), database_url=url, grace_s=GRACE_S)
     async with AsyncExitStack() as stack:
-        posts = PostgresLeases(url, process="one", lease_s=LONG_S)
-        stack.push_async_callback(posts.aclose)
-        lease = await posts.take("queue", address="")
+        leases = PostgresLeases(url, process="one", lease_s=LONG_S)
+        stack.push_async_callback(leases.aclose)
+        lease = await leases.take("queue", address="")
         parts = await stack.enter_async_context(App(setup).running(lease=lease))
         await stack.enter_async_context(beside(parts.queue.run()))
         timeout = aiohttp.ClientTimeout(total=WAIT_S)

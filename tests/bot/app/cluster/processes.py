@@ -15,7 +15,7 @@ from bot.app.cluster.remote_queue import RemoteQueue
 from bot.app.cluster.transport import MemoryWire, Wire, WireBroken
 from queueing.core.leases import Lease
 from tests.fakes.no_files import NoFiles
-from tests.fakes.roles import FakePosts, PostTable
+from tests.fakes.roles import FakeRoles, RoleTable
 from tests.simulation.installation import Installation
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Network:
 
     installation: Installation
     tasks: asyncio.TaskGroup
-    table: PostTable = field(default_factory=lambda: PostTable(LEASE_S))
+    table: RoleTable = field(default_factory=lambda: RoleTable(LEASE_S))
     processes: dict[str, "NetworkProcess"] = field(default_factory=dict)
     calls: list[tuple[str, str]] = field(default_factory=list)
 
@@ -50,7 +50,7 @@ class NetworkProcess:
 
     def __init__(self, network: Network, name: str) -> None:
         self.network = network
-        self.roles = FakePosts(network.table, name)
+        self.roles = FakeRoles(network.table, name)
         self.entrance = QueueListener()
         self.entrance.address = f"{name}:1"
         self.finder = LeaderFinder(

@@ -10,7 +10,7 @@ from bot.app.runner import require_models
 from bot.config.config import Config
 from bot.config.loader import ConfigError, parse
 from queueing.core.leases import LeaderInfo, ServerLook
-from tests.fakes.roles import FakePosts, PostTable
+from tests.fakes.roles import FakeRoles, RoleTable
 from tests.simulation.loop import in_virtual_time
 
 CONFIG = """\
@@ -31,7 +31,7 @@ def agreement(old: str = "", new: str = "", *, version: str = "1.0") -> Agreemen
     return Agreement(read(old, new), version)
 
 
-async def told(roles: FakePosts, by: Agreement, role: str = QUEUE) -> LeaderInfo:
+async def told(roles: FakeRoles, by: Agreement, role: str = QUEUE) -> LeaderInfo:
     assert await roles.take(role, address="", about=by.about(role)) is not None
     (found,) = [each for each in await roles.introductions() if each.role.name == role]
     return found
@@ -40,7 +40,7 @@ async def told(roles: FakePosts, by: Agreement, role: str = QUEUE) -> LeaderInfo
 @in_virtual_time
 async def test_the_same_configuration_is_agreed_with_whatever_the_version() -> None:
     """No new version could replace another while the bot runs."""
-    held = await told(FakePosts(PostTable(15), "one:1"), agreement(version="0.9"))
+    held = await told(FakeRoles(RoleTable(15), "one:1"), agreement(version="0.9"))
     agreement(version="1.0").require([held])
     assert version_of(held.about) == "0.9"
 
@@ -48,7 +48,7 @@ async def test_the_same_configuration_is_agreed_with_whatever_the_version() -> N
 @in_virtual_time
 async def test_another_configuration_is_refused_by_what_differs() -> None:
     """Successive leaders would plan with different GPUs and models, for no visible reason."""
-    held = await told(FakePosts(PostTable(15), "one:1"), agreement(version="0.9"))
+    held = await told(FakeRoles(RoleTable(15), "one:1"), agreement(version="0.9"))
     other = agreement("vram: 12GB}, sdxl: {backends: [stand-in]}", "vram: 8GB}")
     with pytest.raises(ConfigError) as refused:
         other.require([held])
@@ -63,7 +63,7 @@ async def test_another_configuration_is_refused_by_what_differs() -> None:
 @in_virtual_time
 async def test_a_holder_that_tells_nothing_known_binds_no_one(about: str) -> None:
     """A version that reports its settings in another form would keep others from starting."""
-    roles = FakePosts(PostTable(15), "one:1")
+    roles = FakeRoles(RoleTable(15), "one:1")
     assert await roles.take(QUEUE, address="", about=lambda _: about) is not None
     (held,) = await roles.introductions()
     agreement().require([held])
@@ -72,7 +72,7 @@ async def test_a_holder_that_tells_nothing_known_binds_no_one(about: str) -> Non
 @in_virtual_time
 async def test_only_the_holder_of_the_queue_decides() -> None:
     """A process that ends would be compared with, though another has long held the queue."""
-    held = await told(FakePosts(PostTable(15), "one:1"), agreement("12GB", "8GB"), "telegram")
+    held = await told(FakeRoles(RoleTable(15), "one:1"), agreement("12GB", "8GB"), "telegram")
     agreement().require([held])
     assert "settings" not in held.about
     assert version_of(held.about) == "1.0"
@@ -81,8 +81,8 @@ async def test_only_the_holder_of_the_queue_decides() -> None:
 @in_virtual_time
 async def test_two_that_start_at_once_are_compared_as_well() -> None:
     """Neither saw the other before applying, and the later one would lead one day."""
-    table = PostTable(15)
-    one, two = FakePosts(table, "one:1"), FakePosts(table, "two:2")
+    table = RoleTable(15)
+    one, two = FakeRoles(table, "one:1"), FakeRoles(table, "two:2")
     mine, other = agreement(), agreement("12GB", "8GB")
     mine.require(await one.introductions())
     other.require(await two.introductions())
@@ -140,8 +140,8 @@ def test_a_server_that_names_its_models_may_offer_them_later() -> None:
 @in_virtual_time
 async def test_a_reloaded_leader_tells_the_others_and_a_reloaded_follower_learns_who_lags() -> None:
     """Processes that start later would be refused for outdated settings."""
-    table = PostTable(15)
-    one, two = FakePosts(table, "one:1"), FakePosts(table, "two:2")
+    table = RoleTable(15)
+    one, two = FakeRoles(table, "one:1"), FakeRoles(table, "two:2")
     leader, follower = agreement(), agreement()
     await told(one, leader)
     (await follower.reloading(two, read("12GB", "8GB")))()
@@ -156,8 +156,8 @@ async def test_a_reloaded_leader_tells_the_others_and_a_reloaded_follower_learns
 @in_virtual_time
 async def test_a_process_reloaded_right_after_a_takeover_goes_on() -> None:
     """It would end, with a message that its configuration should have been the same all along."""
-    table = PostTable(15)
-    one, two = FakePosts(table, "one:1"), FakePosts(table, "two:2")
+    table = RoleTable(15)
+    one, two = FakeRoles(table, "one:1"), FakeRoles(table, "two:2")
     follower = agreement()
     async with follower.kept(two, every_s=EVERY_S):
         await asyncio.sleep(1)  # no one leads yet

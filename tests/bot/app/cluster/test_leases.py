@@ -9,7 +9,7 @@ import pytest
 
 from bot.app.cluster.leases import GivesWay, HeldLease, LeaseKeeper
 from queueing.core.errors import Fenced, StoreError
-from tests.fakes.roles import FakePosts, PostTable
+from tests.fakes.roles import FakeRoles, RoleTable
 from tests.simulation.loop import Inside, in_virtual_time
 
 LEASE_S = 15.0
@@ -19,16 +19,16 @@ LEASE_S = 15.0
 class Process:
     """A process that applies for one role."""
 
-    table: PostTable
+    table: RoleTable
     name: str
     doing: "list[str]"
-    roles: FakePosts = field(init=False)
+    roles: FakeRoles = field(init=False)
     leases: list[HeldLease] = field(default_factory=list)
     asleep_s: float = 0.0
     stopping_s: float = 0.0
 
     def __post_init__(self) -> None:
-        self.roles = FakePosts(self.table, self.name)
+        self.roles = FakeRoles(self.table, self.name)
         keeper = LeaseKeeper(self.roles, lease_s=LEASE_S, clock=self._clock)
         self.task = asyncio.ensure_future(keeper.serve("queue", self._duty))
 
@@ -72,7 +72,7 @@ class Two:
 
 @asynccontextmanager
 async def both() -> AsyncIterator[Two]:
-    table, doing = PostTable(LEASE_S), list[str]()
+    table, doing = RoleTable(LEASE_S), list[str]()
     first = Process(table, "first", doing)
     await asyncio.sleep(1)
     two = Two(doing, first, Process(table, "second", doing))
@@ -228,8 +228,8 @@ async def test_a_duty_that_fails_frees_its_post() -> None:
     async def fails(_lease: HeldLease) -> None:
         raise ZeroDivisionError
 
-    table = PostTable(LEASE_S)
-    roles = FakePosts(table, "first")
+    table = RoleTable(LEASE_S)
+    roles = FakeRoles(table, "first")
     clock = asyncio.get_running_loop().time
     with pytest.raises(ZeroDivisionError):
         await LeaseKeeper(roles, lease_s=LEASE_S, clock=clock).serve("queue", fails)
@@ -239,7 +239,7 @@ async def test_a_duty_that_fails_frees_its_post() -> None:
 @in_virtual_time
 async def test_a_duty_that_was_fenced_begins_anew_at_once_where_its_lease_still_runs() -> None:
     """After a failover that lost commits, nothing would be served until the lease is over."""
-    table, epochs = PostTable(LEASE_S), list[int]()
+    table, epochs = RoleTable(LEASE_S), list[int]()
 
     async def duty(lease: HeldLease) -> None:
         epochs.append(lease.stored.epoch)
@@ -247,7 +247,7 @@ async def test_a_duty_that_was_fenced_begins_anew_at_once_where_its_lease_still_
             raise ExceptionGroup("several at once", [Fenced("the database has gone back")])
         await asyncio.Event().wait()
 
-    roles = FakePosts(table, "first")
+    roles = FakeRoles(table, "first")
     keeper = LeaseKeeper(roles, lease_s=LEASE_S, clock=asyncio.get_running_loop().time)
     task = asyncio.ensure_future(keeper.serve("queue", duty))
     await asyncio.sleep(LEASE_S / 10)
@@ -261,7 +261,7 @@ async def test_a_duty_that_was_fenced_begins_anew_at_once_where_its_lease_still_
 @in_virtual_time
 async def test_a_duty_that_cannot_be_done_here_is_left_to_another_process(error: Exception) -> None:
     """A process that reaches the database, but nothing else, would keep a chat silent."""
-    table, began = PostTable(LEASE_S), list[str]()
+    table, began = RoleTable(LEASE_S), list[str]()
 
     async def cannot(_lease: HeldLease) -> None:
         began.append("first")
@@ -273,7 +273,7 @@ async def test_a_duty_that_cannot_be_done_here_is_left_to_another_process(error:
 
     clock = asyncio.get_running_loop().time
     keepers = [
-        LeaseKeeper(FakePosts(table, name), lease_s=LEASE_S, clock=clock)
+        LeaseKeeper(FakeRoles(table, name), lease_s=LEASE_S, clock=clock)
         for name in ("first", "second")
     ]
     tasks = [asyncio.ensure_future(keepers[0].serve("telegram", cannot))]

@@ -13,7 +13,7 @@ from bot.app.cluster.remote_queue import RemoteQueue
 from bot.app.cluster.transport import WireBroken, calling
 from queueing.core.errors import StoreError
 from tests.fakes.no_files import NoFiles
-from tests.fakes.roles import FakePosts, PostTable
+from tests.fakes.roles import FakeRoles, RoleTable
 from tests.simulation.installation import Installation, host, image_model
 
 BEAT_S = 5.0
@@ -71,8 +71,8 @@ async def test_the_queue_is_served_while_it_is_held(tmp_path: Path) -> None:
     """A stand-by would leave callers waiting, or a former holder go on answering them."""
     url = f"sqlite:///{tmp_path}/usher.db"
     made = Installation.of([image_model("flux", "comfy")], [host("gpu-1", "comfy")], url=url)
-    table = PostTable(600.0)
-    ada, eve = FakePosts(table, "ada"), FakePosts(table, "eve")
+    table = RoleTable(600.0)
+    ada, eve = FakeRoles(table, "ada"), FakeRoles(table, "eve")
     async with (
         asyncio.timeout(60),
         calling(heartbeat_s=BEAT_S) as call,

@@ -246,7 +246,7 @@ async def test_a_server_that_was_not_asked_yet_is_not_called_down(
 
 
 @dataclass
-class ShownPosts:
+class ShownRoles:
     """The roles of two processes; `away` means that their database is away."""
 
     away: bool = False
@@ -264,7 +264,7 @@ class ShownPosts:
 @in_virtual_time
 async def test_status_tells_admins_which_process_does_what() -> None:
     """They would have to search the database for the machine that may be switched off."""
-    shown = ShownPosts()
+    shown = ShownRoles()
     async with played(one_model(), roles=shown) as running:
         await say(running, "/status")
         await say(running, "/status", "fake:1")

@@ -550,7 +550,7 @@ class LostLog(MemoryLog):
     """A log that another process writes from now on."""
 
     async def put(self, *_: object) -> Entry:
-        raise Fenced("another process has taken the post web")
+        raise Fenced("another process has taken the role web")
 
     async def get(self, *_: object) -> Entry | None:
         return None

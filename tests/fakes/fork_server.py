@@ -1,8 +1,8 @@
 """`usher` in separate processes that begin with everything imported.
 
-Importing takes longer than most of these runs. `python -m tests.fakes.mother` imports once and then
-forks a process for each line of JSON it reads; each ends as the command line ends. The command line
-itself has its own tests.
+Importing takes longer than most of these runs. `python -m tests.fakes.fork_server` imports once and
+then forks a process for each line of JSON it reads; each ends as the command line ends. The command
+line itself has its own tests.
 """
 
 import asyncio
@@ -54,29 +54,29 @@ class Child:
         return await undisturbed(asyncio.wrap_future(self.ended))
 
 
-class Mother:
+class ForkServer:
     """The process that runs are forked from, for as long as this one lives."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.fakes.mother"],
+            [sys.executable, "-m", "tests.fakes.fork_server"],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
-        self._born: queue.SimpleQueue[Child] = queue.SimpleQueue()
+        self._begun: queue.SimpleQueue[Child] = queue.SimpleQueue()
         self._one_by_one = threading.Lock()
         threading.Thread(target=self._read, daemon=True).start()
 
-    def bear(self, arguments: Sequence[str], log: Path) -> Child:
+    def start(self, arguments: Sequence[str], log: Path) -> Child:
         """Begin a run that writes to a file."""
         assert self._process.stdin is not None
         order = {"arguments": list(arguments), "log": str(log), "environment": dict(os.environ)}
         with self._one_by_one:
             self._process.stdin.write(f"{json.dumps(order)}\n")
             self._process.stdin.flush()
-            return self._born.get(timeout=120)
+            return self._begun.get(timeout=120)
 
     def end(self) -> None:
         """End it; it waits for no run."""
@@ -90,27 +90,27 @@ class Mother:
             word, pid, *status = line.split()
             if word == "began":
                 children[int(pid)] = Child(int(pid))
-                self._born.put(children[int(pid)])
+                self._begun.put(children[int(pid)])
             else:
                 children.pop(int(pid)).ended.set_result(int(status[0]))
 
 
 @cache
-def _mother() -> Mother:
-    mother = Mother()
-    atexit.register(mother.end)
-    return mother
+def _fork_server() -> ForkServer:
+    server = ForkServer()
+    atexit.register(server.end)
+    return server
 
 
-async def bear(arguments: Sequence[str], log: Path) -> Child:
+async def start_usher(arguments: Sequence[str], log: Path) -> Child:
     """Begin `usher` with these arguments in a separate process that writes to a file."""
-    return await asyncio.to_thread(_mother().bear, arguments, log)
+    return await asyncio.to_thread(_fork_server().start, arguments, log)
 
 
-# ---------------------------------------------------------------- in the mother's process
+# ---------------------------------------------------------------- in the fork server's process
 
 
-def be_mother() -> int:
+def serve_forks() -> int:
     """Fork for every line, and report which process began or ended, and how."""
     from bot.app import process  # noqa: F401, PLC0415  what `usher run` imports later
     from bot.cli.main import main  # noqa: PLC0415  the tests need none of it
@@ -134,7 +134,7 @@ def _order_of_a_child() -> dict[str, Any] | None:
             for key, _ in looking.select():
                 if key.fd == woken:
                     os.read(woken, 1000)
-                    _bury()
+                    _reap()
                 elif not (line := orders.readline()):
                     return None
                 elif _forked():
@@ -154,7 +154,7 @@ def _forked() -> bool:
     return child == 0
 
 
-def _bury() -> None:
+def _reap() -> None:
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -180,4 +180,4 @@ def _become(order: dict[str, Any]) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(be_mother())
+    sys.exit(serve_forks())
