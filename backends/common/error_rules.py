@@ -160,6 +160,31 @@ ABOUT_MEMORY = (
     ErrorRule(kind=ShortOfMemory, sentences=NO_MAIN_MEMORY),
 )
 
+ABOUT_CONTENT = ErrorRule(
+    kind=Rejected,
+    told=problem(ProblemKind.FILTERED),
+    codes=frozenset(
+        {
+            "content_filter",
+            "content_policy_violation",
+            "data_inspection_failed",
+            "moderation_blocked",
+        }
+    ),
+    words=(
+        "content exists risk",
+        "content management policy",
+        "content moderation",
+        "inappropriate content",
+        "nsfw content",
+        "safety system",
+        "violated vertex ai's usage guidelines",
+        "包含不安全或敏感内容",  # Zhipu
+    ),
+    sentences=("[^ ]+ requires moderation on .* your input was flagged .*",),  # OpenRouter
+)
+"""A filter of a server's provider that refuses what a person wrote."""
+
 
 def judged(
     rules: Sequence[ErrorRule], status: int, body: JsonValue, *, after_s: float | None = None

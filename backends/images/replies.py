@@ -14,6 +14,7 @@ from pydantic import JsonValue
 from yarl import URL
 
 from backends.common.error_rules import (
+    ABOUT_CONTENT,
     ABOUT_MEMORY,
     ErrorRule,
     answers_judged,
@@ -41,6 +42,7 @@ STEP_FAILED = problem(ProblemKind.STEP_FAILED)
 
 # The first match decides.
 RULES: Sequence[ErrorRule] = (
+    ABOUT_CONTENT,
     *ABOUT_MEMORY,
     ErrorRule(kind=Busy, sentences=("job queue is full[.]?",)),
     ErrorRule(

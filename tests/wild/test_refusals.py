@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
+from backends.images.replies import classify as classify_image
 from backends.openai.chat.asking_again import without_system_role
 from backends.openai.flavours.errors import TooManyImages, classify
 from bot.texts.refusals import told
@@ -42,6 +43,17 @@ def test_a_refusal_is_understood(case: Path) -> None:
         assert type(error).__name__ == odd["error"]
         assert problem_of(error).what == odd["problem"]
         assert getattr(error, "after_s", None) == odd.get("seconds")
+
+
+OF_EVERY_KIND = [case for case in CASES if case.stem.startswith(("credit-", "filter-", "key-"))]
+
+
+@in_turn("case", OF_EVERY_KIND)
+def test_an_image_server_refuses_in_the_same_words(case: Path) -> None:
+    """A person whose prompt was filtered would wait for the operator."""
+    odd = read_case(case)
+    error = classify_image(odd["status"], odd["body"])
+    assert problem_of(error).what == odd["problem"]
 
 
 @in_turn("case", CASES)

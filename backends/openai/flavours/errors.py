@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from backends.common.error_rules import (
+    ABOUT_CONTENT,
     ABOUT_MEMORY,
     NO_ROOM,
     REFUSED,
@@ -32,7 +33,6 @@ from queueing.core.errors import (
 )
 
 TOO_LONG = problem(ProblemKind.TOO_LONG)
-FILTERED = problem(ProblemKind.FILTERED)
 LACKS_ROOM = problem(ProblemKind.NO_ROOM)
 NOT_ON_REQUEST = problem(ProblemKind.NOT_ON_REQUEST)
 NOTHING_LOADED = ("no models loaded[.]?( please load a model .*)?",)
@@ -130,12 +130,6 @@ VOICES = (
     "invalid voice",
     "unsupported voice",
 )
-FILTERS = (
-    "content exists risk",
-    "content management policy",
-    "inappropriate content",
-    "包含不安全或敏感内容",  # Zhipu
-)
 _SETTINGS = ("temperature", "max_tokens")  # of `TextOptions`, each of which is sent if it is set
 TEMPLATE = ("jinja", "chat template", "prompt template")
 NO_SYSTEM = (
@@ -205,13 +199,7 @@ RULES: Sequence[ErrorRule] = (
         ),
     ),
     ErrorRule(kind=TooManyImages, told=problem(ProblemKind.MANY_IMAGES), words=MANY_IMAGES),
-    ErrorRule(
-        kind=Rejected,
-        told=FILTERED,
-        codes=frozenset({"content_filter", "content_policy_violation", "data_inspection_failed"}),
-        words=FILTERS,
-        sentences=("[^ ]+ requires moderation on .* your input was flagged .*",),  # OpenRouter
-    ),
+    ABOUT_CONTENT,
     *map(_about_setting, _SETTINGS),
     ErrorRule(kind=Rejected, told=NO_SUFFIX, words=SUFFIX),
     ErrorRule(kind=Rejected, told=NO_HEARING, words=DEAF),
