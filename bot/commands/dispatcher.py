@@ -21,7 +21,7 @@ from bot.commands.call.context import (
     unknown_command,
 )
 from bot.commands.call.files import used_files
-from bot.commands.call.jobs import has_words
+from bot.commands.call.jobs import answer_behind, has_words
 from bot.commands.call.parser import Args, check, filled, options, parse, usage, words_in
 from bot.commands.call.pasted import with_pasted
 from bot.commands.jobs import edit
@@ -32,7 +32,7 @@ from bot.core.answers import Answer, Reply
 from bot.core.arrivals import Arrival, Arrivals
 from bot.core.asker import Asker
 from bot.core.attachments import SPOKEN, AttachmentKind
-from bot.core.command import Command, Param, ParamKind
+from bot.core.command import Command, Param, ParamKind, Topic
 from bot.core.content import Content, Part
 from bot.core.panels import Panel
 from bot.core.platform import ALONE, ChatLease, Invocation
@@ -281,7 +281,8 @@ class Dispatcher:
             return await ask.join_late(context, call, earlier)
         if album is not None:
             ask.refuse_incomplete(album)
-        args = self._args(await edit.shaped(context, command, invocation), invocation)
+        theirs = await self._words_replied_to(context, command, invocation)
+        args = self._args(await edit.shaped(context, command, invocation), invocation, theirs)
         call = Call(invocation=invocation, args=args, person=person, language=language)
         return await HANDLERS[command.name](context, call)
 
@@ -314,12 +315,22 @@ class Dispatcher:
             _require_able(context, command, invocation, person)
         return command
 
-    def _args(self, command: Command, invocation: Invocation) -> Args:
+    async def _words_replied_to(
+        self, context: Context, command: Command, invocation: Invocation
+    ) -> str:
+        """Return the text that is made into something if the call has none of its own."""
+        if invocation.quoted_by and not invocation.files:
+            return invocation.quoted
+        makes = command.topic is Topic.MAKE and not command.prose
+        if not makes or invocation.text or invocation.files:
+            return ""
+        return await answer_behind(context, invocation)
+
+    def _args(self, command: Command, invocation: Invocation, theirs: str) -> Args:
         if invocation.options:
             held = invocation.form and command.opens_form
             fields = filled(command, invocation.options, invocation.text, held=held)
             return check(command, fields)
-        theirs = invocation.quoted if invocation.quoted_by and not invocation.files else ""
         return parse(command, invocation.text, self._is_model, theirs)
 
     def _is_model(self, name: str) -> bool:

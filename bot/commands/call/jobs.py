@@ -114,6 +114,15 @@ async def words_behind(context: Context, call: Call) -> str:
     return job.request.words if job is not None and job.request.gives_files else ""
 
 
+async def answer_behind(context: Context, invocation: Invocation) -> str:
+    """Return the answer that a call replies to, or "" if it replies to none."""
+    job = await _source(context, await _replied(context, invocation))
+    if job is None or not isinstance(job.request, Chat):
+        return ""
+    output = await context.queue.jobs.output(job)
+    return output.text if output is not None else ""
+
+
 async def has_words(context: Context, invocation: Invocation) -> bool:
     """Return whether a call replies to an answer, an answer read aloud or a transcript."""
     job = await _source(context, await _replied(context, invocation))

@@ -157,6 +157,19 @@ async def test_a_job_is_done_again_by_another_model(running: Bot) -> None:
 
 
 @in_bot(*ALL)
+async def test_an_answer_becomes_the_prompt_of_an_image(running: Bot) -> None:
+    """Who had a model write a prompt would have to copy it."""
+    answered = await done(running, "/ask qwen a prompt, please")
+    ref = await of(running, answered)
+    image = await ask(running, "/image", "fake:2", replied_to=ref)
+    assert drawn(image).prompt == "result of a prompt, please"
+    assert await ask(running, "/ask", replied_to=ref) is None
+    assert await ask(running, "/image", replied_to=await of(running, answered)) is not None
+    shown = await of(running, await done(running, "/image a cat"))
+    assert await ask(running, "/image", replied_to=shown) is None
+
+
+@in_bot(*ALL)
 async def test_the_button_asks_for_the_words_and_edits(running: Bot) -> None:
     """A press would redraw the image from its old words."""
     job = await done(running, "/image flux a cat")
