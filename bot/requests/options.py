@@ -39,6 +39,11 @@ def size(text: str) -> tuple[int, int] | None:
     return sides if all(SIDE_LEAST <= side <= SIDE_MOST for side in sides) else None
 
 
+def is_shape(text: str) -> bool:
+    """Return whether a size such as "3:2" or "portrait" leaves the number of pixels open."""
+    return size(text) is not None and not _SIZE.fullmatch(text.strip())
+
+
 def _at_a_megapixel(ratio: float) -> tuple[int, int]:
     short = _grid(math.sqrt(_MEGAPIXEL * min(ratio, 1 / ratio)))
     most = _MEGAPIXEL // max(short, SIDE_LEAST) // SIDE_STEP * SIDE_STEP

@@ -12,7 +12,7 @@ from bot.core.live_settings import Defaults
 from bot.core.refusals import Declined, Phrase, Refusal, RefusalKind
 from bot.people.api_keys import service_of
 from bot.requests import shared_prompts
-from bot.requests.options import SIDE_LEAST, SIDE_STEP, Style, size
+from bot.requests.options import SIDE_LEAST, SIDE_STEP, Style, is_shape, size
 from queueing.core.catalog import Catalog
 from queueing.core.errors import UnknownModel
 from queueing.core.requests import Capability, Generation, Request, TextToImage, TextToVideo
@@ -147,17 +147,23 @@ def offers_any(catalog: Catalog, rule: Rule, able: Collection[Capability]) -> bo
 
 
 def offers_size(rule: Rule, named: str) -> bool:
-    """Return whether a rule allows a size such as "square"; other words are allowed."""
-    sides, most = size(named), rule.most.get("pixels", math.inf)
-    return sides is None or sides[0] * sides[1] <= most
+    """Return whether a rule allows a size such as "1024x768". A shape is lowered to fit."""
+    return is_shape(named) or fitting_size(rule, named) == named
+
+
+def sides_of(rule: Rule, named: str) -> tuple[int, int] | None:
+    """Return the width and height of a size that a request names. A shape is lowered to fit."""
+    fitting = fitting_size(rule, named) if is_shape(named) else named
+    return None if fitting is None else size(fitting)
 
 
 def fitting_size(rule: Rule, named: str | None) -> str | None:
     """Return a size that no request names, lowered in its shape to what a rule allows."""
     sides = size(named) if named is not None else None
-    if named is None or sides is None or offers_size(rule, named):
+    most = rule.most.get("pixels", math.inf)
+    if sides is None or sides[0] * sides[1] <= most:
         return named
-    scale = math.sqrt(rule.most["pixels"] / (sides[0] * sides[1]))
+    scale = math.sqrt(most / (sides[0] * sides[1]))
     return f"{_grid(sides[0] * scale)}x{_grid(sides[1] * scale)}"
 
 

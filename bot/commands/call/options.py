@@ -1,15 +1,16 @@
 """The options of images, videos, music and speech, and those that decide when a job runs."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import tzinfo
 from typing import Any
 
-from bot.commands.call.context import Call
+from bot.commands.call.context import Call, Context
 from bot.core.command import Param, ParamKind
 from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.people.access import next_at
-from bot.requests.options import BAD_LORAS, loras_in, size
+from bot.requests.options import BAD_LORAS, loras_in
+from bot.requests.rules import sides_of
 from queueing.core.requests import (
     MUSIC_S_MOST,
     SEED_MAX,
@@ -111,19 +112,14 @@ ANY_OPTIONS = (*({**_OF_ANY, "seconds": _seconds(MUSIC_S_MOST)}).values(),)
 """All options, for a command that changes requests of any kind."""
 
 
-def given_in(call: Call) -> dict[str, Any]:
+def given_in(context: Context, call: Call) -> dict[str, Any]:
     """Return a call's options by name, in the types that requests use. Raises `Declined`."""
-    return {
-        name: _READ.get(name, _as_it_is)(call.args[name]) for name in _OF_ANY if name in call.args
-    }
-
-
-def _as_it_is(value: object) -> object:
-    return value
-
-
-def _size(value: object) -> tuple[int, int] | None:
-    return size(str(value))
+    given: dict[str, Any] = {name: call.args[name] for name in _OF_ANY if name in call.args}
+    if (named := given.get("size")) is not None:
+        given["size"] = sides_of(context.admission.rule, str(named))
+    if (loras := given.get("lora")) is not None:
+        given["lora"] = _loras(loras)
+    return given
 
 
 def _loras(value: object) -> tuple[LoraWeight, ...]:
@@ -131,9 +127,6 @@ def _loras(value: object) -> tuple[LoraWeight, ...]:
         return loras_in(str(value))
     except ValueError:
         raise Declined(BAD_LORAS) from None
-
-
-_READ: Mapping[str, Callable[[object], object]] = {"size": _size, "lora": _loras}
 
 
 WHEN = (

@@ -90,7 +90,7 @@ async def handle_edit_image(context: Context, call: Call) -> Answer:
 
 async def edit_images(context: Context, call: Call, sources: tuple[Source, ...]) -> AcceptedJob:
     """Submit images and the prompt that changes them. Raises `Declined`."""
-    given = given_in(call)
+    given = given_in(context, call)
     model = call.text("model") or context.admission.usual_model(call.person, Capability.IMAGE_EDIT)
     own = {field.name for field in fields(DrawingOptions)}
     require_taken({n: v for n, v in given.items() if n not in own}, TextToImage, model, None)
@@ -250,7 +250,7 @@ def _changed(context: Context, call: Call, job: Job) -> tuple[AnyRequest, tuple[
 
     Raises `Declined`.
     """
-    request, options = shown_request(job), given_in(call)
+    request, options = shown_request(job), given_in(context, call)
     unused: tuple[str, ...] = ()
     model = call.text("model") or job.model
     takes = context.queue.models.offer.options_of(model)

@@ -40,7 +40,7 @@ async def handle_music(context: Context, call: Call) -> Answer:
         prompt=call.text("prompt") or "",
         makes=TextToAudio,
         model=call.text("model"),
-        options=DrawingOptions(**given_in(call)),
+        options=DrawingOptions(**given_in(context, call)),
         raw=bool(call.args.get("raw")),
     )
     return await create(context, call, Capability.TEXT_TO_AUDIO, drawing)
@@ -75,7 +75,7 @@ async def handle_speak(context: Context, call: Call) -> Answer:
     said = own or await _text_of(context, job) or spoken(call.invocation.quoted)
     if not said and job is not None:
         raise await _without_text(context, job)
-    options = given_in(call)
+    options = given_in(context, call)
     mine = not own and job is not None and job.owner == call.invocation.user
     request = TextToSpeech(
         text=require_text(said, SPOKEN_MOST),

@@ -76,7 +76,7 @@ async def handle_transcribe(context: Context, call: Call) -> Answer:
     if call.text("model") is None and not context.catalog.able(Capability.SPEECH_TO_TEXT):
         raise Declined(Refusal(RefusalKind.NONE_TRANSCRIBES))  # before anything is downloaded
     recording = await meant_recording(context, call)
-    options = given_in(call)
+    options = given_in(context, call)
     if named := call.text("language"):
         options["language"] = language_code(named)
     request = SpeechToText(**options)

@@ -46,7 +46,7 @@ async def handle(context: Context, call: Call) -> Answer:
         prompt=call.text("prompt") or "",
         model=call.text("model"),
         style=call.text("style"),
-        options=DrawingOptions(**given_in(call)),
+        options=DrawingOptions(**given_in(context, call)),
         files=files,
         raw=bool(call.args.get("raw")),
     )

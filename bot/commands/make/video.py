@@ -52,7 +52,7 @@ async def handle(context: Context, call: Call) -> Answer:
         prompt=call.text("prompt") or (first.request.words if first is not None else ""),
         makes=TextToVideo,
         model=call.text("model"),
-        options=DrawingOptions(**given_in(call)),
+        options=DrawingOptions(**given_in(context, call)),
         files=tuple(each.file for each in sources),
         source=first.job_of(call.invocation.user) if first is not None else None,
         raw=bool(call.args.get("raw")),

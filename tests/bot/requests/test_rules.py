@@ -26,6 +26,7 @@ from bot.requests.rules import (
     offers_style,
     require_loras,
     require_model,
+    sides_of,
     too_much,
     within,
 )
@@ -52,12 +53,16 @@ def rule(*who: str, where: tuple[str, ...] = (), **fields: Any) -> Rule:
     return Rule(who=frozenset(who), where=frozenset(where), **fields)
 
 
-def test_a_rule_of_one_megapixel_allows_every_shape() -> None:
-    """People could choose no shape but a square, or be refused without having named a size."""
-    megapixel = rule(most={"pixels": 1024 * 1024})
+def test_a_shape_is_lowered_and_a_size_refused() -> None:
+    """People would be refused without having named a number of pixels."""
+    bound = rule(most={"pixels": 300_000})
+    assert [each for each in SIZES if not offers_size(bound, each)] == ["1024x1024", "768x1024"]
+    assert sides_of(bound, "wide") == (704, 384)
+    assert sides_of(bound, " Square ") == (512, 512)
+    assert sides_of(bound, "1024x768") == (1024, 768)
+    assert sides_of(EVERYTHING, "wide") == (1344, 768)
     shapes = [f"{across}:{down}" for across in range(1, 30) for down in range(1, 30)]
-    assert not [each for each in (*SIZES, *shapes) if not offers_size(megapixel, each)]
-    assert size("1:400") is None
+    assert max(w * h for w, h in filter(None, map(size, shapes))) <= 1024 * 1024
 
 
 def test_what_is_asked_and_what_is_allowed_are_told_apart() -> None:

@@ -102,7 +102,6 @@ export class Making {
     const takes = new Set(this.kind.models.find((model) => model.name === name)?.takes ?? []);
     if (!this.image) takes.delete("strength");
     if (!this.offered.styles.length) takes.delete("style");
-    if (!this.offered.shapes.length) takes.delete("size");
     return this.kind.options.filter((option) => takes.has(option.name));
   }
 

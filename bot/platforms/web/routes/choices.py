@@ -20,7 +20,7 @@ from bot.platforms.web.routes.sessions import Sessions
 from bot.requests.creation import FIELDS
 from bot.requests.model_choice import model_of_style, usual_model
 from bot.requests.options import SHAPES, Style
-from bot.requests.rules import Rule, RuleTable, offered, offers_size, offers_style
+from bot.requests.rules import Rule, RuleTable, offered, offers_style
 from bot.texts.catalogue import describe
 from queueing.core.errors import StoreError
 from queueing.core.ports import Clock
@@ -183,7 +183,7 @@ class Choices:
         )
         return ChoiceRows(
             kinds=tuple(row for row in rows if row.models),
-            shapes=tuple(shape for shape in SHAPES if offers_size(rule, shape)),
+            shapes=tuple(SHAPES),
             styles=tuple(
                 StyleRow(name=name, model=model_of_style(catalog, style, Capability.TEXT_TO_IMAGE))
                 for name, style in self.styles.items()

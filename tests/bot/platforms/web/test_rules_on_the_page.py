@@ -7,6 +7,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from bot.requests.options import SHAPES, SIZES
 from queueing.core.jobs import NewJob, SubmitLimits
 from queueing.core.requests import TextToImage
 from tests.bot.platforms.web.web_client import opened
@@ -72,14 +73,15 @@ async def test_the_page_offers_and_takes_what_its_persons_rule_allows(tmp_path: 
             options = {each["name"]: each for each in offered["kinds"][0]["options"]}
             assert options["steps"]["most"] == 9
             assert not offered["hears"]
-            assert offered["shapes"] == []
+            assert offered["shapes"] == list(SHAPES)
             shown = await _json(browser.get("panels/models"))
             assert [model["name"] for model in shown["models"]] == ["flux"]
             rows = {
                 each["name"]: each
                 for each in (await _json(browser.get("panels/settings")))["settings"]
             }
-            assert [each["value"] for each in rows["size"]["choices"]] == ["reset"]
+            sizes = [each["value"] for each in rows["size"]["choices"]]
+            assert {"reset", "wide", "3:2"} <= {*sizes} <= {*SIZES, "reset"} - {"1024x1024"}
             assert [each["value"] for each in rows["image"]["choices"]] == ["reset", "flux"]
             said = await _json(browser.post("dictation/0123456789abcdef", data=wav()))
             assert "can't use this here" in said["why"]
