@@ -15,7 +15,7 @@ from backends.comfyui.answers import Ended, NodeFailure
 from backends.comfyui.workflow.graph.analysis import loaded_by
 from backends.comfyui.workflow.graph.nodes import FILES, FOLLOWS, WORDS, Asked
 from backends.comfyui.workflow.template import Template, blame
-from backends.common.error_rules import NO_MAIN_MEMORY, OUT_OF_MEMORY, judged, says
+from backends.common.error_rules import NO_MAIN_MEMORY, OUT_OF_MEMORY, judged_answer, says
 from backends.common.http_replies import HttpFailed, HttpRefused, parse_json
 from queueing.core.bounded_json import BoundedRecord
 from queueing.core.errors import (
@@ -81,7 +81,7 @@ def refusal(body: JsonValue, workflow: Template, request: Asked) -> BackendError
 def refused_prompt(refused: HttpRefused, workflow: Template, request: Asked) -> BackendError:
     """Return the error for a rejected request: the prompt's, a proxy's or the server's."""
     if refused.status != BAD_PROMPT:
-        return judged((), refused.status, refused.body, after_s=refused.after_s)
+        return judged_answer((), refused)
     try:
         return refusal(parse_json(refused.body), workflow, request)
     except UnreadableAnswer:
@@ -94,7 +94,7 @@ def answered() -> Iterator[None]:
     try:
         yield
     except HttpFailed as failed:
-        raise judged((), failed.status, failed.body, after_s=failed.after_s) from failed
+        raise judged_answer((), failed) from failed
 
 
 def accepted_in_part(body: JsonValue) -> bool:

@@ -27,7 +27,7 @@ from backends.comfyui.progress import Message, Tracker, read_message, read_previ
 from backends.comfyui.workflow.graph.analysis import Medium
 from backends.comfyui.workflow.graph.nodes import Graph, Node
 from backends.comfyui.workflow.template import Template
-from backends.common.http_replies import HttpFailed, HttpRefused
+from backends.common.http_replies import HttpFailed, HttpRefused, Redirected
 from queueing.core.errors import (
     BackendError,
     BadModel,
@@ -36,6 +36,7 @@ from queueing.core.errors import (
     OutOfMemory,
     Rejected,
     ShortOfMemory,
+    Unavailable,
     UnknownFailure,
     UnreadableAnswer,
 )
@@ -212,6 +213,12 @@ def test_a_prompt_that_is_refused_takes_no_server_from_anybody(
             asked = TextToImage(prompt="out of memory")
             mapped = refused_prompt(refused, workflow({}), asked)
             assert isinstance(mapped, error if body != said or status != 400 else BadModel)
+
+
+def test_a_prompt_that_is_sent_elsewhere_marks_the_server_as_away() -> None:
+    """A person would be told that the server refuses the prompt."""
+    with pytest.raises(Unavailable, match="it redirects"), answered():
+        raise Redirected("it redirects to /login", status=302, body="<a href>")
 
 
 def test_failures_of_a_node_call_for_the_right_reaction(subtests: pytest.Subtests) -> None:
