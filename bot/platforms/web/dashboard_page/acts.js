@@ -3,6 +3,7 @@
 import { drawBody } from "../../static/body.js";
 import { byId, make, newKey } from "../../static/dom.js";
 import { write } from "../../static/keyed.js";
+import { showOver } from "../../static/over.js";
 import { tell } from "../../static/texts.js";
 
 const SHOWN = 4; // answers shown at once; all of them are also in the chat
@@ -35,7 +36,7 @@ export class Acts {
       const filled = fields.map((field, at) => [field.name, inputs[at].value.trim()]);
       this.perform(command, { ...act, values: { ...act.values, ...Object.fromEntries(filled) } });
     };
-    byId("confirm").showModal();
+    showOver(byId("confirm"));
     (inputs[0] ?? byId("confirm-no")).focus();
   }
 

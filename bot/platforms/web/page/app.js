@@ -362,6 +362,7 @@ byId("text").addEventListener("keydown", (event) => {
   byId("scroll").scrollBy({ top: step * byId("scroll").clientHeight });
 });
 
+history.scrollRestoration = "manual"; // otherwise Back moves the focus to the element that the address names
 document.documentElement.lang = language;
 if (!location.hash.startsWith("#chat/")) openConversation(""); // behind another view, too
 views.show();

@@ -37,8 +37,7 @@ function leave() {
 addEventListener("popstate", () => {
   const left = leaving;
   leaving = false;
-  history.scrollRestoration = "manual"; // otherwise Back moves the focus to the element that the address names
-if (isEntry()) return leave(); // a view was opened from what lay over the page, and left again
+  if (isEntry()) return leave(); // a view was opened from what lay over the page, and left again
   if (!left) layers.pop()?.();
   if (layers.length) enter();
 });
