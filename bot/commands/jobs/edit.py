@@ -209,8 +209,11 @@ async def handle_edit(context: Context, call: Call) -> Answer:
 
 
 async def _is_about_images(context: Context, call: Call) -> bool:
-    """Return whether a call edits images rather than an earlier request. Raises `Declined`."""
-    job_id, files = call.whole("id"), call.invocation.files
+    """Return whether a call edits images rather than an earlier request. Raises `Declined`.
+
+    Only the image can be changed of another person's request.
+    """
+    at, job_id, files = call.invocation, call.whole("id"), call.invocation.files
     if job_id is not None:
         if any(not each.replied for each in files):
             raise Declined(Refusal(RefusalKind.IMAGE_OR_JOB, job=job_id))
@@ -219,7 +222,9 @@ async def _is_about_images(context: Context, call: Call) -> bool:
     if job is None or any(not each.replied for each in files):
         return bool(files)
     able = context.catalog.able(Capability.IMAGE_EDIT)
-    return isinstance(job.request, TextToImage) and call.text("prompt") is not None and bool(able)
+    own = context.access.may_touch(at.user, job, at.rights)
+    asks = call.text("prompt") is not None or not own
+    return isinstance(job.request, TextToImage) and asks and bool(able)
 
 
 async def _meant(context: Context, call: Call) -> Job:

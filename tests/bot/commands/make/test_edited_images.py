@@ -157,6 +157,16 @@ async def test_a_job_is_done_again_by_another_model(running: Bot) -> None:
 
 
 @in_bot(*ALL)
+async def test_another_persons_image_is_edited_by_words(running: Bot) -> None:
+    """They would read that only the other person may do it, and never learn that words are enough."""
+    ref = await of(running, await done(running, "/image flux a cat"))
+    assert await ask(running, "/edit", "fake:2", replied_to=ref) is None
+    assert "Usage: /edit" in (await settled(running)).answers[-1]
+    edited = await ask(running, "/edit make it red", "fake:2", replied_to=ref)
+    assert await files_of(running, edited) == (IMAGE,)
+
+
+@in_bot(*ALL)
 async def test_an_answer_becomes_the_prompt_of_an_image(running: Bot) -> None:
     """Who had a model write a prompt would have to copy it."""
     answered = await done(running, "/ask qwen a prompt, please")
