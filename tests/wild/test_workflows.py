@@ -243,6 +243,15 @@ def test_an_export_becomes_a_template_that_its_authors_server_runs(case: Path) -
         assert drafted(draft.nodes, offered, Chosen()).nodes == draft.nodes
 
 
+@in_turn("case", ADDED)
+def test_an_export_becomes_a_template_where_no_server_is_known(case: Path) -> None:
+    """An operator would have to start their servers to prepare a workflow."""
+    odd = read_case(case)
+    draft = drafted(export(odd), {}, chosen(odd))
+    if not draft.candidates and "object_info" not in odd:
+        prepare(saved_part(draft.nodes), {}, name="own.json")
+
+
 @in_turn("path", SHIPPED)
 def test_shipped_workflows_are_found_again(path: Path) -> None:
     """The options of Usher's own templates would be missing in other people's."""

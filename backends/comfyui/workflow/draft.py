@@ -59,6 +59,15 @@ _LOADS_ROWS = "Power Lora Loader"
 _MEGAPIXELS = 1.0
 _CHOICES = FILES | {"lora", "sampler", "scheduler"}  # placeholders for one of several choices
 _DEPARTS = 0.7  # how far a result departs from its image if another program sets that
+_BY_WORD: Mapping[str, JsonValue] = {
+    "guidance": 3.5,
+    "width": 832,
+    "height": 480,
+    "frames": 81,
+    "fps": 16,
+    "seconds": 60,
+}
+"""Usual numbers where neither an input's name nor the server says one, as of video models."""
 _SEEDS = ("seed", "noise_seed")  # become placeholders whatever they are
 _SHOWN = 60  # characters of a value
 
@@ -137,6 +146,8 @@ class GraphDraft:
             return _DEPARTS
         default = rules_in(kind).get("default")
         usual = default if "Video" in node.class_type else USUAL.get(name, default)
+        if usual is None:
+            usual = _BY_WORD.get(stands_for(value) or "")
         return limits.nearest(0) if usual is None and limits else usual
 
     def _kinds(self) -> Iterator[str]:

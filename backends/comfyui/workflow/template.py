@@ -62,6 +62,7 @@ _REQUESTS: Mapping[Medium, tuple[type[Asked], ...]] = {
 }
 """The request types whose fields define a graph's defaults, the most likely first."""
 
+_VIDEO = re.compile(r"(VHS_)?LoadVideo")
 _SHOWS_OR_SAVES = re.compile(r"save|preview", re.IGNORECASE)
 _FRAMES_MOST = 10_000
 
@@ -280,11 +281,13 @@ def blame(workflow: Template, node: str, input_name: str) -> frozenset[str]:
 
 
 def _likely_prompt(nodes: Graph) -> str:
-    """Return a hint about the input that looks like the prompt."""
+    """Return a hint about the input that looks like the prompt, or about what there is instead."""
     found = prompt_in(nodes)
     place = next(iter((*found.places, *found.candidates)), None)
     if place is None:
-        return ""
+        video = next((key for key, node in nodes.items() if _VIDEO.match(node.class_type)), None)
+        told = f"; node {video} ({nodes[video].class_type}) loads a video" if video else ""
+        return f"{told}, and requests bring none" if told else ""
     node = nodes[place.node]
     return (
         f"; node {place.node} ({node.title or node.class_type}) looks like the prompt: put"
