@@ -323,6 +323,18 @@ def _grid(side: float) -> int:
     return max(SIDE_LEAST, int(side // SIDE_STEP) * SIDE_STEP)
 
 
+def lowered(rule: Rule, request: TextToImage) -> TextToImage:
+    """Return an earlier request, of which a new one keeps values, within a rule's bounds."""
+    wanted: dict[str, object] = {}
+    if request.steps is not None and request.steps > rule.most.get("steps", math.inf):
+        wanted["steps"] = int(rule.most["steps"])
+    if request.width and request.height:
+        fitting = fitting_size(rule, f"{request.width}x{request.height}")
+        width, height = size(fitting or "") or (request.width, request.height)
+        wanted |= {"width": width, "height": height}
+    return request.model_copy(update=wanted)
+
+
 def require_small(rule: Rule, sides: tuple[int, int] | None) -> None:
     """Refuse an image that is larger than a rule's size, because its result is. Raises `Declined`."""
     most = rule.most.get("pixels")

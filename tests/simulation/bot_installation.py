@@ -58,6 +58,7 @@ class Bot:
     clock: Clock
     chat: FakeChat
     installation: Installation
+    rules: RuleTable
 
 
 @asynccontextmanager
@@ -175,6 +176,7 @@ async def bot(
                 clock=clock,
                 chat=chat,
                 installation=installation,
+                rules=table,
             )
         finally:
             for task in serving:

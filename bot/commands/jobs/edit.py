@@ -84,6 +84,7 @@ EDIT_IMAGE = Command(
 async def handle_edit_image(context: Context, call: Call) -> Answer:
     sources = await all_sources(context, call)
     if call.text("prompt") is None and not call.invocation.form:
+        context.admission.usual_model(call.person, Capability.IMAGE_EDIT)  # refuses before a form
         return _ask_for_words(call)
     return await edit_images(context, call, sources)
 
@@ -305,6 +306,7 @@ async def _ask_for_changes(context: Context, call: Call, job: Job) -> FormReply:
     request, language = shown_request(job), call.language
     if isinstance(request, SpeechToText):
         raise Declined(Refusal(RefusalKind.NO_WORDS_TO_EDIT))
+    _require_again(context, job)
     takes = context.queue.models.offer.options_of(job.model)
     kind = forms.FORMS[type(request)]
     first, *others = forms.fields(job, language, takes, await _drawn_size(context, job))
@@ -323,6 +325,15 @@ async def _ask_for_changes(context: Context, call: Call, job: Job) -> FormReply:
     user_id = call.invocation.user.partition(":")[2]
     body = call.say("edit.reply", text=fields[0].value)
     return FormReply(form=form, content=Content(body=body, awaits=True, mention=user_id))
+
+
+def _require_again(context: Context, job: Job) -> None:
+    """Refuse to change a job that a rule does not allow any more. Raises `Declined`."""
+    spec = context.queue.models.offer.catalog.find(job.model)
+    needed = (job.request.needs(has_files=each) for each in (False, True))
+    able = next((each for each in needed if spec and each in spec.capabilities), None)
+    if able is not None:
+        context.admission.require(job.model, able)
 
 
 async def _drawn_size(context: Context, job: Job) -> tuple[int, int] | None:

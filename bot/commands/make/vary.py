@@ -10,6 +10,7 @@ from bot.core.attachments import AttachmentKind
 from bot.core.command import Command, Param, ParamKind, Topic
 from bot.requests import shared_prompts
 from bot.requests.creation import PROMPT_LIMIT, Creation, new_seed, require_taken, require_text
+from bot.requests.rules import lowered
 from queueing.core.requests import Capability, TextToImage
 
 UPSCALE = Command(
@@ -77,6 +78,7 @@ async def vary(context: Context, call: Call, how: str) -> Answer:
     If no model can start from an image, repeat its prompt with a new seed.
     """
     source = await meant_source(context, call)
+    earlier = lowered(context.admission.rule, source.request)
     changes: dict[str, object] = {"seed": new_seed(), "count": 1, "upscale": False}
     changes["source"] = source.job_of(call.invocation.user)
     given: Mapping[str, object] = {}
@@ -88,7 +90,7 @@ async def vary(context: Context, call: Call, how: str) -> Answer:
     if model is None and source.job is not None:
         takes = context.queue.models.offer.options_of(source.job.model)
         require_taken(given, TextToImage, source.job.model, takes)
-        request = source.request.model_copy(update=changes)
+        request = earlier.model_copy(update=changes)
         return await draw(context, call, source.job.model, request)
     model = model or context.admission.usual_model(call.person, Capability.IMAGE_TO_IMAGE)
     takes = context.queue.models.offer.options_of(model)
@@ -97,7 +99,7 @@ async def vary(context: Context, call: Call, how: str) -> Answer:
         changes["strength"] = STRENGTHS[how]
     # The size follows the image, which may not have the requested size.
     changes |= {"width": None, "height": None}
-    request = source.request.model_copy(update=changes)
+    request = earlier.model_copy(update=changes)
     return await draw(context, call, model, request, (source.file,))
 
 

@@ -65,7 +65,7 @@ async def test_a_style_adds_its_words_and_options_and_the_person_has_the_last_wo
     async with bot_with(styles=styles) as running:
         plain = drawn(await ask(running, "/image a {prompt} cat --style noir"))
         assert plain.prompt == "a {prompt} cat, film noir"
-        assert (plain.negative, plain.steps, plain.width) == ("colour", 30, 1280)
+        assert (plain.negative, plain.steps, plain.width) == ("colour", 30, 1216)
         own = drawn(
             await ask(running, "/image a cat --style noir --steps 9 --negative dogs --size square")
         )

@@ -16,7 +16,7 @@ from bot.requests.rules import KIND_OF, KINDS, Kind, Rule
 from queueing.core.jobs import Job, NewJob, SubmitLimits
 from queueing.core.requests import Capability, Chat, ChatMessage, Request, TextToImage
 from tests.bot.requests.test_recordings import playable, voice
-from tests.bot.results import ask, bot_with, done, image, of, play
+from tests.bot.results import DRAWS, ask, bot_with, done, image, of, play, press
 from tests.simulation.bot_installation import ADMIN, Bot, played, settled
 from tests.simulation.installation import Installation, host, image_model
 from tests.simulation.loop import Inside, in_virtual_time
@@ -155,6 +155,26 @@ def test_what_a_rule_leaves_is_open_at_every_door(rule: Rule) -> None:
 
     kontext = replace(image_model("kontext"), capabilities=frozenset({Capability.IMAGE_EDIT}))
     play(scenario, image_model("flux"), kontext, rules=[rule])
+
+
+@in_virtual_time
+async def test_buttons_of_an_old_result_ask_for_nothing_in_vain() -> None:
+    """People would fill in a form and then be refused, or be held to the steps of an old image."""
+    flux = replace(image_model("flux"), capabilities=DRAWS | {Capability.IMAGE_EDIT})
+    async with bot_with(flux, image_model("pen"), rules=[Rule()]) as running:
+        job = await done(running, "/image flux a cat --steps 30 --size 1024x1024")
+        table = running.rules
+        table.take([Rule(most={"steps": 8, "pixels": 512 * 512})])
+        varied = await press(running, job, "vary")
+        assert varied.request.steps == 8
+        for rule in (Rule(models=frozenset({"pen"})), Rule(kinds=frozenset({"ask"}))):
+            table.take([rule])
+            for button in ("edit", "edit-image"):
+                before = len(running.chat.answers)
+                assert await press(running, job, button) is None
+                await asyncio.sleep(30)
+                (said,) = running.chat.answers[before:]
+                assert " here" in said
 
 
 @in_virtual_time
