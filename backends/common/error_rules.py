@@ -80,7 +80,7 @@ BY_CODE: Mapping[str, int] = {  # for servers that report an error in a response
     "internalservererror": BROKEN,
     "api_error": BROKEN,
     "unavailable_error": 503,
-    "overloaded_error": 503,
+    "overloaded_error": 529,
     "invalid_request_error": 400,
     "badrequesterror": 400,
     "not_found_error": NOT_FOUND,
