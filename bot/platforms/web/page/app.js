@@ -190,6 +190,7 @@ const sendingNote = () => (connection.open ? say("sending") : say("waiting"));
 
 const side = new Side();
 let current = null; // the key of the open conversation
+let begun = null; // the key of the newest conversation that began here
 const views = new Views();
 const VIEWS = [ // a name, its label, and what to do when it is opened
   ["chat", null, openConversation],
@@ -221,7 +222,7 @@ function openConversation(rest) {
   current = key;
   remember(OPENED, key, true);
   connection.go(key);
-  conversation.leave();
+  conversation.leave({ empty: key === begun });
   composer.open(key);
   for (const message of connection.outbox) {
     if (message.type !== "say" || message.conversation !== key) continue;
@@ -232,7 +233,8 @@ function openConversation(rest) {
 /** Begin a new conversation. Its first message stores it. */
 function begin() {
   addEventListener("hashchange", () => byId("text").focus(), { once: true });
-  views.go("chat", newKey(8));
+  begun = newKey(8);
+  views.go("chat", begun);
 }
 
 /** Tell the server that the person sees what is new in the open conversation. */

@@ -51,11 +51,12 @@ export class Conversation {
     this.soon();
   }
 
-  /** Remove everything, because another conversation is opened. Its messages arrive next. */
-  leave() {
+  /** Remove everything, because another conversation is opened. Its messages arrive next, unless it is new. */
+  leave({ empty }) {
     for (const item of [...this.order]) this.take(item);
     this.clear();
-    this.loading = this.stick = true;
+    this.loading = !empty;
+    this.stick = true;
   }
 
   apply(entries, { fresh, more }) {

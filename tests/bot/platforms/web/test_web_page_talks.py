@@ -186,6 +186,17 @@ async def test_what_waits_to_be_sent_stays_in_its_conversation(stage: Stage) -> 
     assert await page.evaluate("document.getElementById('text').value") == "with a file"
 
 
+async def test_a_new_conversation_is_there_before_the_server_answers(stage: Stage) -> None:
+    """On a slow connection the page would be empty, as if the press had broken it."""
+    page = stage.page
+    await stage.show(Content(body=("one",)))
+    await page.evaluate("WebSocket.prototype.send = () => {}; undefined")
+    await page.click("#talk-new")
+    await page.wait(f"{SHOWN} === '' && !document.getElementById('empty').hidden")
+    await page.click("#talks .side-link")  # one with messages is not said to be new
+    await page.wait("document.getElementById('empty').hidden")
+
+
 @pytest.mark.parametrize("damaged", ["#%", "#chat/%E0", "#chat/local/x"])
 async def test_a_damaged_address_opens_the_chat(stage: Stage, damaged: str) -> None:
     """A link cut off by a mail program would leave an empty page."""
