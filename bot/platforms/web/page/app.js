@@ -184,7 +184,7 @@ function notSent(sent, reason) {
   toast(`${say("not_sent")} ${reason}`);
 }
 
-const sendingNote = () => (connection.open ? say("sending") : say("waiting"));
+const sendingNote = () => (byId("connection").dataset.state === "connected" ? say("sending") : say("waiting"));
 
 // ---------------------------------------------------------------- the page around it
 
@@ -289,6 +289,7 @@ function showState(state) {
   byId("stage").hidden = byId("side").hidden = state === "unknown";
   if (state === "unknown") signedOut();
   if (state === "lost" && !byId("empty").hasChildNodes()) showAway();
+  for (const { type, key } of connection.outbox) if (type === "say") conversation.pendingNote(lineId(key), sendingNote());
 }
 
 /** Say that a page without its server still takes what is typed. */

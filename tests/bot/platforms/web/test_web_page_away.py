@@ -72,6 +72,16 @@ async def test_a_line_that_comes_back_before_its_connection_broke_is_connected(
     await page.wait_text("Connection lost", "#connection")
     await page.evaluate("dispatchEvent(new Event('online'))")
     await page.wait_text("Connected", "#connection")
+    # What is on its way says so.
+    await page.evaluate("WebSocket.prototype.send = () => {}; undefined")
+    await page.click("#text")
+    await page.type("hello")
+    await page.press("Enter")
+    await page.wait_text("sending…", ".pending")
+    await page.evaluate("dispatchEvent(new Event('offline'))")
+    await page.wait_text("waiting for the connection", ".pending")
+    await page.evaluate("dispatchEvent(new Event('online'))")
+    await page.wait_text("sending…", ".pending")
 
 
 @pytest.mark.thorough
