@@ -114,12 +114,16 @@ class CallReader:
         return MessageCall(self, main, asked, messages, about)
 
     def _command_of(self, message: Message) -> TypedCommand | None:
-        """Return the command of a message, or None if it is not for the bot."""
+        """Return the command of a message, or None if it is not for the bot.
+
+        A command that is forwarded to a group calls nobody, like a name in forwarded words.
+        """
         words = heard(message, self.bot.bot)
         command = self._typed(words.text, words.entities)
         if command is None:
             return self._question(message, words)
-        if not self._is_addressed(command, message.chat, named=words.named):
+        forwarded = message.forward_origin is not None and not is_private(message.chat)
+        if forwarded or not self._is_addressed(command, message.chat, named=words.named):
             return None
         if command.command == _START:  # possibly with a parameter from a link "t.me/bot?start=x"
             return _HELP
