@@ -54,7 +54,6 @@ class Param:
     repeats: bool = False
     admin: bool = False
     aliases: tuple[str, ...] = ()
-
     rare: bool = False
 
 
