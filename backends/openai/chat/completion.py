@@ -20,7 +20,7 @@ from backends.openai.chat.answer_form import AnswerForm, Object, compact
 from backends.openai.chat.answer_reader import AnswerReader, parsed
 from backends.openai.chat.passthrough import INFILL, as_completion
 from backends.openai.chat.reasoning import without_thoughts
-from backends.openai.chat.request import newest_tokens
+from backends.openai.chat.request import may_exceed, newest_tokens
 from backends.openai.flavours.errors import classified, classify, classify_answer
 from backends.openai.flavours.flavour import Flavour, Served
 from queueing.core.bounded_json import LARGE, one_at_a_time
@@ -372,11 +372,10 @@ def _require_read(reader: AnswerReader, question: CompletionCall) -> None:
     read = usage.get("prompt_tokens") if isinstance(usage, dict) else None
     if not question.context or not isinstance(read, int):
         return
-    if (
-        read >= question.context
-        or read in _cut_to(question.context)
-        or read < newest_tokens(question.body)
-    ):
+    # A short question can have such a number by chance, or because a server leaves out what it
+    # had cached.
+    cut = read in _cut_to(question.context) or read < newest_tokens(question.body)
+    if read >= question.context or (cut and may_exceed(question.body, question.context)):
         raise Rejected(
             f"the server has cut the question to its {question.context} tokens",
             problem=problem(ProblemKind.TOO_LONG),

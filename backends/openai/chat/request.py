@@ -120,6 +120,12 @@ def require_room(body: Mapping[str, JsonValue], context_tokens: int) -> None:
         raise Rejected(cause, problem=problem(ProblemKind.TOO_LONG))
 
 
+def may_exceed(body: Mapping[str, JsonValue], context_tokens: int) -> bool:
+    """Return whether the texts of a request are long enough to exceed a context."""
+    texts = (text for turn in _turns(body) for text in _texts(turn))
+    return sum(map(_usual_tokens, texts)) > context_tokens
+
+
 def newest_tokens(body: Mapping[str, JsonValue]) -> int:
     """Return the smallest number of tokens that the newest text of a request can have."""
     return sum(map(_least_tokens, _texts(_turns(body)[-1])))
@@ -147,10 +153,12 @@ def _texts(message: JsonValue) -> list[str]:
 
 
 def _tokens(message: ChatMessage) -> float:
-    usual = len(message.text.encode(errors="replace")) / BYTES_PER_TOKEN
-    return (
-        max(usual, _least_tokens(message.text)) + IMAGE_TOKENS * len(message.images) + TURN_TOKENS
-    )
+    of_text = max(_usual_tokens(message.text), _least_tokens(message.text))
+    return of_text + IMAGE_TOKENS * len(message.images) + TURN_TOKENS
+
+
+def _usual_tokens(text: str) -> float:
+    return len(text.encode(errors="replace")) / BYTES_PER_TOKEN
 
 
 def _message(message: ChatMessage, urls: dict[int, str]) -> JsonValue:

@@ -30,6 +30,7 @@ from tests.fakes.llm.llm import KINDS, Fault, Model, serving
 from tests.fakes.llm.llm_script import CONTEXT
 from tests.told import words
 
+HALF = "x" * 4 * (CONTEXT - (CONTEXT - 4) // 2)
 FAULTS: dict[Fault, type[BackendError]] = {
     Fault.BUSY: Busy,
     Fault.LIMIT: Busy,
@@ -99,6 +100,7 @@ async def test_a_question_longer_than_the_context_is_told_to_the_person(kind: st
         ("syllable " * 3_000, 1, 100),
         ("x" * 20_000, 1, CONTEXT),
         ("x " * 9, 1, 4),
+        (HALF, 1, 4),  # as many tokens as a cut question would have
     ],
 )
 async def test_a_question_that_a_server_would_cut_is_refused(
@@ -114,7 +116,7 @@ async def test_a_question_that_a_server_would_cut_is_refused(
     async with serving("ollama", [served]) as server, connected(server) as backend:
         spec = model(name)
         await backend.load(spec)
-        if len(text) < 100:
+        if len(text) <= len(HALF):
             assert (await answer(backend, spec, job)).text == ANSWER
         else:
             with pytest.raises(Rejected) as caught:
