@@ -47,7 +47,7 @@ async def test_a_field_of_a_form_is_named_without_hyphens(running: Bot) -> None:
     assert (await settled(running)).answers == [
         "steps must be between 1 and 150.",
         "There's no option stps. Did you mean steps?",
-        "size must be a size such as 768x1024 or 3:2, 64 to 4096 each way.",
+        "size must be a size such as 768x1024, 3:2 or portrait, 64 to 4096 each way.",
         "seed must be a whole number.",
     ]
 
