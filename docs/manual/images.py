@@ -22,13 +22,13 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 CROWD = 6
 CROWD_FIRST_S = 45.0  # so that there is a queue to join, of a model whose times are known
-SIZE = (390, 680)  # pixels of the page, before they are doubled
+SIZE = (390, 844)  # pixels of the page, before they are doubled
 LOOK_EVERY_S = 0.5
 AT_MOST_S = 300.0
 LAST_FOR_MS = 4000
 COLOURS = 160
 IMAGE = "/image flux a cat in a boat by a lighthouse at dusk"
-WAITS, RUNS, DONE = "in line", "step 16/", "seed"  # what the page shows at the three moments
+WAITS, RUNS, DONE = "in line", "step ", "seed"  # what the page shows at the three moments
 
 
 async def main() -> int:
@@ -124,8 +124,8 @@ def write_video(file: Path, looks: Sequence[bytes]) -> None:
 def write_moments(file: Path, looks: Sequence[tuple[str, bytes]]) -> None:
     """Write one wide image: the job waits, runs and is done."""
     waits = [look for text, look in looks if WAITS in text]
-    runs = [look for text, look in looks if RUNS in text] or [looks[-2][1]]
-    moments = [waits[len(waits) // 2], runs[0], looks[-1][1]]
+    runs = [look for text, look in looks if RUNS in text]
+    moments = [waits[len(waits) // 2], runs[len(runs) * 3 // 4], looks[-1][1]]
     frames = [Image.open(io.BytesIO(each)).convert("RGB") for each in moments]
     _beside(frames).quantize(256).save(file, optimize=True)
 
